@@ -67,6 +67,7 @@ CASES = {
     "reduce-columns": (lambda a: a.mean(0), [random(130, 7)]),
     "reduce-extremes": (lambda a: (a.amax((0, 2)), a.argmin(1), a.norm()), [random(4, 70, 5)]),
     "scan-rows": (lambda a: a.cumsum(1), [random(3, 700)]),
+    "scan-long": (lambda a: a.cumsum(0), [random(4100)]),
     "scan-columns": (lambda a: a.cumsum(0), [random(40, 5)]),
     "scan-extremes": (lambda a: a.cummax(1), [random(3, 90)]),
     "scan-logcumsumexp": (lambda a: a.logcumsumexp(0), [random(90)]),

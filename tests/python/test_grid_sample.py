@@ -47,6 +47,24 @@ def test_channels_and_points(mode, padding_mode, align_corners):
             assert_close(F.grid_sample(x.to(device), grid.to(device), **how).cpu(), expected, equal_nan=True)
 
 
+def test_gradients_that_meet():
+    """Of many points in one place, of points anywhere: the same bits every run."""
+    for shape, spread in (((2, 19, 6, 7), 0), ((2, 19, 6, 7), 3), ((3, 5, 40, 33), 1)):
+        x, grid = torch.randn(shape), torch.randn(shape[0], 30, 25, 2) * spread
+        y = torch.randn(*shape[:2], 30, 25)
+        for how in (dict(padding_mode="border"), dict(mode="bicubic"), dict(mode="nearest", padding_mode="reflection")):
+            found = []
+            for _ in range(3):
+                own = x.to(device).requires_grad_()
+                F.grid_sample(own, grid.to(device), align_corners=True, **how).backward(y.to(device))
+                found.append(own.grad.cpu())
+            assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+            exact = x.double().requires_grad_()
+            F.grid_sample(exact, grid.double(), align_corners=True, **how).backward(y.double())
+            if how.get("mode") != "nearest":   # where a point lies between two, rounding decides
+                assert_close(found[0], exact.grad.float(), rtol=1e-4, atol=1e-4)
+
+
 def test_many_images():
     x, grid = torch.randn(9, 64, 40, 40, dtype=torch.float64), torch.rand(9, 41, 43, 2, dtype=torch.float64) * 2.2 - 1.1
     for mode in ("bilinear", "nearest", "bicubic"):

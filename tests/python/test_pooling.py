@@ -119,14 +119,15 @@ def test_max_unpool(shape):
     assert_close(torch.autograd.grad(got, b, g.to(device))[0].cpu(), torch.autograd.grad(expected, a, g)[0])
 
 
-def test_max_unpool_of_one_place_twice():
-    """The last one stays."""
-    x = torch.arange(1.0, 9).view(1, 2, 2, 2)
-    indices = torch.tensor([[[[3, 3], [0, 3]], [[5, 2], [2, 2]]]])
-    expected = torch.zeros(1, 2, 16)
-    expected[0, 0, [0, 3]], expected[0, 1, [5, 2]] = torch.tensor([3.0, 4]), torch.tensor([5.0, 8])
-    got = F.max_unpool2d(x.to(device), indices.to(device), 2)
-    torch.testing.assert_close(got.cpu(), expected.view(1, 2, 4, 4))
+def test_unpooling_into_one_place():
+    """Of several elements the last one wins; many planes, of which some stay empty."""
+    for planes, dtype in ((300, torch.float32), (2, torch.float16)):
+        x, indices = torch.randn(planes, 1, 8, 8).to(dtype), torch.randint(0, 40, (planes, 1, 8, 8))
+        expected = torch.zeros(planes, 256, dtype=dtype)
+        for i in range(64):
+            expected[torch.arange(planes), indices.view(planes, 64)[:, i]] = x.view(planes, 64)[:, i]
+        got = F.max_unpool2d(x.to(device), indices.to(device), 2)
+        assert torch.equal(got.cpu().view(planes, 256), expected)
 
 
 def test_max_unpool_reports_a_wild_index():

@@ -52,6 +52,41 @@ def test_logcumsumexp_of_complex_numbers(dtype):
             torch.tensor([complex(-inf, 0), 1 + 2j, complex(nan, 0), 2], dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:3])
+def test_products_of_parts_overflow(dtype):
+    """A product is 0, or small, though parts of it are larger or smaller than any number."""
+    x = torch.arange(300, dtype=dtype)
+    compare(lambda x: torch.cumprod(x, 0), x)
+    turns = torch.tensor([1e-4, 1e-3, 1e4, 1e3]).repeat_interleave(40).to(dtype)
+    expected = torch.cumprod(turns.double(), 0).to(dtype)
+    tolerance = {"rtol": 1e-4, "atol": 0} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 1e-6}
+    torch.testing.assert_close(torch.cumprod(turns.to(device), 0).cpu(), expected, **tolerance)
+    compare(lambda x: torch.cumprod(x, 0), torch.arange(60).to(torch.complex64))
+
+
+@pytest.mark.parametrize("operation", (torch.cumsum, torch.cumprod, torch.logcumsumexp, torch.cummax))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.int64))
+def test_places_in_memory(operation, dtype):
+    """Rows that begin at any place of a vector, input and output at different ones."""
+    if operation is torch.logcumsumexp and dtype == torch.int64:
+        return
+    x = torch.randn(6, 2065).to(dtype) if dtype.is_floating_point else torch.randint(-3, 4, (6, 2065), dtype=dtype)
+    x = x / 8 if operation is torch.cumprod and dtype.is_floating_point else x
+    for first in range(5):
+        compare(lambda x: operation(x[:, first:], 1), x)
+        compare(lambda x: operation(x[:3, first:first + 70], 0), x)
+        compare(lambda x: operation(x.flatten()[first:9000], 0), x)
+
+
+def test_in_place_and_often():
+    x = torch.randn(3, 30011)
+    first = torch.cumsum(x.to(device), 1)
+    for _ in range(3):
+        again = x.to(device)
+        assert torch.equal(again.cumsum_(1), first)
+    torch.testing.assert_close(first.cpu(), torch.cumsum(x.double(), 1).float(), rtol=2e-7, atol=1e-7)
+
+
 def test_logcumsumexp_of_infinities():
     inf = float("inf")
     compare(lambda x: torch.logcumsumexp(x, 0), torch.tensor([-inf, -inf, 1.0, inf, 2.0]))
@@ -111,3 +146,13 @@ def test_integers_of_one_width_summed_in_another(dtype):
         assert torch.equal(torch.cumsum(own[..., ::2], -1).cpu(), torch.cumsum(x[..., ::2], -1))
         if dtype != torch.bool:
             assert torch.equal(torch.cumprod(own % 3, -1).cpu(), torch.cumprod(x % 3, -1))
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:3] + [torch.bool, torch.uint8, torch.int64, torch.complex64])
+@pytest.mark.parametrize("share", (0.0, 0.03, 0.6, 1.0))
+def test_nonzero(dtype, share):
+    for shape in ((), (1,), (7, 33), (3, 5, 7, 11), (40, 1100), (70001,)):
+        x = (torch.rand(shape) < share).to(dtype)
+        compare(torch.nonzero, x)
+        compare(lambda x: torch.masked_select(x, x != 0), x)
+        compare(lambda x: torch.nonzero(x.flatten()[1:]), x)

@@ -87,6 +87,12 @@ def sums() -> Iterator[Problem]:
     yield Problem("sum: norm, float32, 16M", lambda: empty(4096, 4096).norm(), 4)
     yield Problem("sum: cumsum of rows, float32, 4096x4096", lambda: empty(4096, 4096).cumsum(1), 4)
     yield Problem("sum: cumsum of columns, float32, 4096x4096", lambda: empty(4096, 4096).cumsum(0), 4)
+    yield Problem("sum: cumsum of rows, float32, 8x50257", lambda: empty(8, 50257).cumsum(1), 4)
+    yield Problem("sum: cumsum of one row, float32, 1M", lambda: empty(1 << 20).cumsum(0), 4)
+    yield Problem("sum: cumsum of a mask, boolean, 4096x64", lambda: empty(4096, 64, dtype="bool").cumsum(0), 8)
+    yield Problem("sum: cumprod of rows, float32, 4096x1000", lambda: empty(4096, 1000).cumprod(1), 4)
+    yield Problem("sum: logcumsumexp of rows, float32, 4096x1000", lambda: empty(4096, 1000).logcumsumexp(1), 4)
+    yield Problem("sum: cummax of rows, float32, 4096x1000", lambda: empty(4096, 1000).cummax(1), 4)
 
 
 def softmax() -> Iterator[Problem]:

@@ -10,6 +10,7 @@
 //                        +-----P-----+      in bin 3 with its upper left corner.
 //                        |  2  |  3  |
 //                        +-----+-----+
+#include "kernels/bins/sort_bin.cl"
 #include "kernels/deform_conv/sample.cl"
 
 // Sample number s = (offset_group * taps + tap) * count + r of a chunk.
@@ -84,21 +85,7 @@ __kernel void deform_conv_bin_fill(const __global int* bins, ulong bins_offset, 
         list[atomic_inc(ends + bins[s])] = (int)s;
 }
 
-static inline void sift_down(__global int* a, int root, int end)
-{
-    for (int child; (child = 2 * root + 1) < end; root = child) {
-        if (child + 1 < end && a[child + 1] > a[child])
-            ++child;
-        if (a[root] >= a[child])
-            return;
-        const int t = a[root];
-        a[root] = a[child];
-        a[child] = t;
-    }
-}
-
-// Sorts each bin: the order in which the fill met its samples leaves no trace. One work-item per bin; insertion for
-// the usual handful, heap sort where many samples fall on one place.
+// Sorts each bin: the order in which the fill met its samples leaves no trace. One work-item per bin.
 __kernel void deform_conv_bin_sort(const __global int* begins, ulong begins_offset, __global int* list,
                                    ulong list_offset, int bins)
 {
@@ -106,26 +93,7 @@ __kernel void deform_conv_bin_sort(const __global int* begins, ulong begins_offs
     const int bin = get_global_id(0);
     if (bin >= bins)
         return;
-    __global int* a = list + list_offset + begins[bin];
-    const int n = begins[bin + 1] - begins[bin];
-    if (n <= 32) {
-        for (int i = 1; i < n; ++i) {
-            const int v = a[i];
-            int j = i;
-            for (; j > 0 && a[j - 1] > v; --j)
-                a[j] = a[j - 1];
-            a[j] = v;
-        }
-        return;
-    }
-    for (int i = n / 2 - 1; i >= 0; --i)
-        sift_down(a, i, n);
-    for (int end = n - 1; end > 0; --end) {
-        const int t = a[0];
-        a[0] = a[end];
-        a[end] = t;
-        sift_down(a, 0, end);
-    }
+    sort_bin(list + list_offset + begins[bin], begins[bin + 1] - begins[bin]);
 }
 
 // gx[n, c, y, x] += sum over the samples of the four bins around (y, x). Work-item = (pixel, channel).

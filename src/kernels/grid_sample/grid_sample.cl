@@ -1,7 +1,9 @@
 // Sampling of x [N, C, (D,) H, W] at the points of grid [N, (D',) H', W', 2 or 3], coordinates x, y(, z) in [-1, 1].
 //     grid_sample               work-item = one point; loops over the channels
 //     grid_sample_grad_grid     work-item = one point; sums over the channels
-//     grid_sample_grad_input    work-item = one plane (n, c), which it clears and adds to point by point: no atomics
+//     grid_sample_grad_input    on CPUs: work-item = one plane (n, c), which it clears and adds to point by point
+//     grid_sample_touched, grid_sample_gather   on GPUs: what points touch is sorted into bins, one for each element of
+//                               an image, where all its channels find it (kernels/bins): no sums by atomics
 // All tensors row-major. -DX: dtype; the options of taps.cl.
 #include "core/dtype.cl"
 
@@ -98,6 +100,7 @@ __kernel void grid_sample_grad_grid(const __global storage_t(X)* dy, ulong dy_of
 #endif
 }
 
+#ifdef CLPRIM_DEVICE_CPU
 // The sums grow in `grad_input`, which has the type of sums (converted afterwards where X is narrower).
 __kernel void grid_sample_grad_input(const __global storage_t(X)* dy, ulong dy_offset,
                                      const __global storage_t(X)* grid, ulong grid_offset, __global acc_t* grad_input,
@@ -118,3 +121,65 @@ __kernel void grid_sample_grad_input(const __global storage_t(X)* dy, ulong dy_o
         EACH_TAP(grad_input[at] += g * wz * wy * wx;)
     }
 }
+#else
+#define POINT_ELEMENTS (TAPS * TAPS * (AXES == 3 ? TAPS : 1))   // that a point touches of each plane
+
+// The elements that a point touches as numbers of bins, one for each element of an image, and their weights.
+__kernel void grid_sample_touched(const __global storage_t(X)* grid, ulong grid_offset, __global int* numbers,
+                                  ulong numbers_offset, __global acc_t* weights, ulong weights_offset, sample_t p,
+                                  ulong items)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    SIZES
+    const ulong n = item / points;
+    grid += grid_offset;
+    numbers += numbers_offset + item * POINT_ELEMENTS;
+    weights += weights_offset + item * POINT_ELEMENTS;
+    POINT_TAPS(n, item % points, true)
+    for (int k = 0; k < POINT_ELEMENTS; ++k)
+        numbers[k] = -1;
+    uint count = 0;
+    EACH_TAP({
+        numbers[count] = (int)(n * volume) + at;
+        weights[count++] = wz * wy * wx;
+    })
+}
+
+#define BESIDE 8   // channels of a work-item, which share the way to their points
+
+// Work-item = an element of BESIDE planes: (element, channels, image). It adds up what its bin has, in order.
+__kernel void grid_sample_gather(const __global storage_t(X)* dy, ulong dy_offset, const __global int* begins,
+                                 ulong begins_offset, const __global int* list, ulong list_offset,
+                                 const __global acc_t* weights, ulong weights_offset, __global acc_t* grad_input,
+                                 ulong grad_input_offset, sample_t p)
+{
+    SIZES
+    const uint at = get_global_id(0), first = get_global_id(1) * BESIDE, last = p.channels - 1;
+    const ulong n = get_global_id(2), plane = n * p.channels;
+    if (at >= volume)
+        return;
+    begins += begins_offset + n * volume + at;
+    list += list_offset;
+    weights += weights_offset;
+    dy += dy_offset + plane * points;
+    acc_t sums[BESIDE];
+#pragma unroll
+    for (uint k = 0; k < BESIDE; ++k)
+        sums[k] = 0;
+    for (int i = begins[0]; i < begins[1]; ++i) {
+        const uint place = list[i];
+        const uint point = place / POINT_ELEMENTS - (uint)n * points;
+        const acc_t weight = weights[place];
+#pragma unroll
+        for (uint k = 0; k < BESIDE; ++k)
+            sums[k] += load(X, dy, min(first + k, last) * (ulong)points + point) * weight;
+    }
+    grad_input += grad_input_offset + plane * volume + at;
+#pragma unroll
+    for (uint k = 0; k < BESIDE; ++k)
+        if (first + k <= last)
+            grad_input[(first + k) * (ulong)volume] = sums[k];
+}
+#endif

@@ -1,5 +1,8 @@
 #include <clprim/grid_sample.hpp>
 
+#include <clprim/copy.hpp>
+
+#include "kernels/bins/bins.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -113,6 +116,51 @@ bool sampled_on_cpu(Queue& queue, const Tensor& x, const Tensor& grid, const Ten
     return true;
 }
 
+// Elements of a plane that a point touches.
+std::int64_t touched(const GridSampleBackward& p)
+{
+    const std::int64_t taps = p.how.mode == SampleMode::bicubic ? 4 : p.how.mode == SampleMode::bilinear ? 2 : 1;
+    return p.x.dim() == 5 ? taps * taps * taps : taps * taps;
+}
+
+// The gradient of the input on GPUs, of images [first, end).
+void gather_images(Queue& queue, const GridSampleBackward& p, const Geometry& geometry, std::int64_t first,
+                   std::int64_t end)
+{
+    const Tensor grid = p.grid.slice(0, first, end), sums = p.grad_input.slice(0, first, end);
+    const std::size_t axes = p.x.dim() - 2;
+    const std::int64_t images = end - first, channels = p.x.size(1), volume = p.x.numel() / (p.x.size(0) * channels),
+                       points = grid.numel() / std::int64_t(axes), each = touched(p);
+    constexpr std::int64_t beside = 8;   // BESIDE of grid_sample.cl
+    const Tensor numbers = queue.context().empty({points * each}, DataType::int32, queue),
+                 weights = queue.context().empty({points * each}, p.grad_input.dtype, queue);
+    queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_touched", p.x, p.how), Range::linear(points, 64), grid,
+                 numbers, weights, geometry, cl_ulong(points));
+    const detail::Bins bins = detail::sort_into_bins(queue, numbers, images * volume);
+    queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_gather", p.x, p.how),
+                 Range::groups({std::size_t(divide_up(volume, 64)), std::size_t(divide_up(channels, beside)),
+                                std::size_t(images)}, {64, 1, 1}),
+                 p.grad_output.slice(0, first, end), bins.begins, bins.list, weights, sums, geometry);
+}
+
+void grad_input(Queue& queue, const GridSampleBackward& p, const Geometry& geometry)
+{
+    const std::int64_t images = p.x.size(0), planes = images * p.x.size(1);
+    if (queue.device().kind == DeviceKind::cpu) {
+        queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_grad_input", p.x, p.how), Range::linear(planes, 1),
+                     p.grad_output, p.grid, p.grad_input, geometry, cl_ulong(planes));
+        return;
+    }
+    if (p.grid.numel() == 0)
+        return fill(queue, p.grad_input, 0.);
+    // Bins and what lies in them are numbered in 31 bits.
+    const std::int64_t points = p.grid.numel() / p.grid.shape.back() / images;
+    const std::int64_t largest = std::max(p.x.numel() / planes, points * touched(p));
+    const std::int64_t together = std::clamp<std::int64_t>(((std::int64_t{1} << 31) - 2) / largest, 1, images);
+    for (std::int64_t first = 0; first < images; first += together)
+        gather_images(queue, p, geometry, first, std::min(first + together, images));
+}
+
 }  // namespace
 
 void grid_sample(Queue& queue, const Tensor& x, const Tensor& grid, const Tensor& y, const GridSampling& how)
@@ -141,9 +189,7 @@ void grid_sample_backward(Queue& queue, const GridSampleBackward& p)
         require(p.grad_input.shape == p.x.shape && p.grad_input.is_contiguous() &&
                     p.grad_input.dtype == detail::accumulate_type(p.x.dtype),
                 "grid_sample_backward: grad_input must be contiguous, like the input, in the type of sums");
-        const std::int64_t planes = p.x.size(0) * p.x.size(1);
-        queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_grad_input", p.x, p.how), Range::linear(planes, 1),
-                     p.grad_output, p.grid, p.grad_input, geometry, cl_ulong(planes));
+        grad_input(queue, p, geometry);
     }
     if (p.grad_grid.defined() && p.grid.numel() != 0) {
         require(p.grad_grid.shape == p.grid.shape && p.grad_grid.is_contiguous() && p.grad_grid.dtype == p.grid.dtype,

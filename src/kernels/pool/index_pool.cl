@@ -1,10 +1,10 @@
 // Pooling by indices over row-major planes: unpooling, the gradient of a maximum by scattering, and fractional maximum
-// pooling. A work-item of the first two owns a whole plane, so nothing is written by two work-items; on GPUs unpooling
-// has one for each element.
+// pooling. On CPUs a work-item of the first two owns a whole plane, so nothing is written by two work-items.
 // -DX: dtype; -DSUM: scatter adds, else the last one wins.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 
+#ifdef CLPRIM_DEVICE_CPU
 // y, a plane of `out` elements, is 0 but for y[indices[i]] = x[i] (or the sum of them).
 __kernel void scatter_planes(const __global storage_t(X)* x, ulong x_offset, const __global long* indices,
                              ulong indices_offset, __global storage_t(X)* y, ulong y_offset, ulong planes, uint in,
@@ -30,10 +30,40 @@ __kernel void scatter_planes(const __global storage_t(X)* x, ulong x_offset, con
 #endif
     }
 }
-
-#ifdef CLPRIM_DEVICE_GPU
+#else
 // 64-bit division takes hundreds of instructions.
 static inline ulong quotient(ulong item, uint size) { return item >> 32 == 0 ? (uint)item / size : item / size; }
+
+// On GPUs sums have the places of planes as bins (kernels/bins), numbered plane by plane.
+__kernel void number_places(const __global long* indices, ulong indices_offset, __global int* numbers,
+                            ulong numbers_offset, ulong items, uint in, uint out, __global int* errors, int code)
+{
+    const ulong item = get_global_id(0);
+    if (item >= items)
+        return;
+    const long to = indices[indices_offset + item];
+    const bool inside = to >= 0 && to < out;
+    if (!inside)
+        clprim_index_error(errors, code, to, out);
+    numbers[numbers_offset + item] = inside ? (int)(quotient(item, in) * out + to) : -1;
+}
+
+__kernel void gather_places(const __global storage_t(X)* x, ulong x_offset, const __global int* begins,
+                            ulong begins_offset, const __global int* list, ulong list_offset, __global storage_t(X)* y,
+                            ulong y_offset, ulong places)
+{
+    const ulong place = get_global_id(0);
+    if (place >= places)
+        return;
+    x += x_offset;
+    list += list_offset;
+    begins += begins_offset + place;
+    const int end = begins[1];
+    compute_t(X) sum = 0;
+    for (int i = begins[0]; i < end; ++i)
+        sum += load(X, x, list[i]);
+    store(X, y, y_offset + place, sum);
+}
 
 // claims[indices[i]] becomes the last i of a plane that wants the place, where it was -1: whichever comes first.
 __kernel void claim_places(const __global long* indices, ulong indices_offset, __global int* claims,

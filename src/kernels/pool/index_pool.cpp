@@ -1,7 +1,11 @@
 // Unpooling and fractional maximum pooling.
+#include <algorithm>
+
+#include <clprim/copy.hpp>
 #include <clprim/error_hook.hpp>
 #include <clprim/pool.hpp>
 
+#include "kernels/bins/bins.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
 
@@ -26,6 +30,53 @@ void require_small_planes(const Tensor& x, const char* name)
             ": planes of 2^31 elements or more are not supported, got ", to_string(x.shape));
 }
 
+struct Planes {
+    std::int64_t count, in, out;   // elements of a plane of x and of y
+};
+
+struct Scattering {
+    const Tensor &x, &indices, &y;
+    const char* name;
+};
+
+// On GPUs the last element that wants a place gets it: places are claimed by number first.
+void take_last(Queue& queue, const Scattering& s, const Planes& planes)
+{
+    const auto in = cl_uint(planes.in), out = cl_uint(planes.out);
+    const Program& code = program(queue, s.x.dtype);
+    const Tensor claims = queue.context().empty({s.y.numel()}, DataType::int32, queue);
+    const cl_int none = -1;
+    queue.fill(*claims.memory, 0, claims.nbytes(), &none, sizeof none);
+    queue.launch(code.kernel("claim_places"), Range::linear(s.x.numel(), 64), s.indices, claims, cl_ulong(s.x.numel()),
+                 in, out, queue.error_buffer(), Queue::error_code(s.name));
+    queue.launch(code.kernel("take_claimed"), Range::linear(s.y.numel(), 64), s.x, claims, s.y,
+                 cl_ulong(s.y.numel()), in, out);
+    queue.expect_errors();
+}
+
+// Sums on GPUs, of some planes at a time: bins and what lies in them are numbered in 31 bits.
+void add_up(Queue& queue, const Scattering& s, const Planes& planes)
+{
+    const auto some = [&](const Tensor& tensor, std::int64_t size, std::int64_t first, std::int64_t end) {
+        return tensor.reshape({planes.count, size}).slice(0, first, end);
+    };
+    const Program& code = program(queue, s.x.dtype);
+    const std::int64_t together = std::clamp<std::int64_t>(
+        ((std::int64_t{1} << 31) - 2) / std::max(planes.in, planes.out), 1, planes.count);
+    for (std::int64_t first = 0; first < planes.count; first += together) {
+        const std::int64_t end = std::min(first + together, planes.count), items = (end - first) * planes.in,
+                           places = (end - first) * planes.out;
+        const Tensor numbers = queue.context().empty({items}, DataType::int32, queue);
+        queue.launch(code.kernel("number_places"), Range::linear(items, 64), some(s.indices, planes.in, first, end),
+                     numbers, cl_ulong(items), cl_uint(planes.in), cl_uint(planes.out), queue.error_buffer(),
+                     Queue::error_code(s.name));
+        queue.expect_errors();
+        const detail::Bins bins = detail::sort_into_bins(queue, numbers, places);
+        queue.launch(code.kernel("gather_places"), Range::linear(places, 64), some(s.x, planes.in, first, end),
+                     bins.begins, bins.list, some(s.y, planes.out, first, end), cl_ulong(places));
+    }
+}
+
 void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor& y, bool sum, const char* name)
 {
     require(x.dim() == y.dim() && x.dim() >= 3 && x.size(0) == y.size(0) && x.size(1) == y.size(1) &&
@@ -38,19 +89,14 @@ void scatter(Queue& queue, const Tensor& x, const Tensor& indices, const Tensor&
         return;
     require_small_planes(x, name);
     require_small_planes(y, name);
-    const auto in = cl_uint(x.numel() / planes), out = cl_uint(y.numel() / planes);
-    if (!sum && queue.device().kind == DeviceKind::gpu) {
-        const Tensor claims = queue.context().empty({y.numel()}, DataType::int32, queue);
-        const cl_int none = -1;
-        queue.fill(*claims.memory, 0, claims.nbytes(), &none, sizeof none);
-        queue.launch(program(queue, x.dtype).kernel("claim_places"), Range::linear(x.numel(), 64), indices, claims,
-                     cl_ulong(x.numel()), in, out, queue.error_buffer(), Queue::error_code(name));
-        queue.launch(program(queue, x.dtype).kernel("take_claimed"), Range::linear(y.numel(), 64), x, claims, y,
-                     cl_ulong(y.numel()), in, out);
-    } else {
-        queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1),
-                     x, indices, y, cl_ulong(planes), in, out, queue.error_buffer(), Queue::error_code(name));
-    }
+    const std::int64_t in = x.numel() / planes, out = y.numel() / planes;
+    if (in == 0)
+        return fill(queue, y, 0.);
+    if (queue.device().kind != DeviceKind::cpu)
+        return (sum ? add_up : take_last)(queue, {x, indices, y, name}, {planes, in, out});
+    queue.launch(program(queue, x.dtype, sum ? " -DSUM" : "").kernel("scatter_planes"), Range::linear(planes, 1), x,
+                 indices, y, cl_ulong(planes), cl_uint(in), cl_uint(out), queue.error_buffer(),
+                 Queue::error_code(name));
     queue.expect_errors();
 }
 

@@ -4,7 +4,7 @@
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void count_chunks(const __global storage_t(T)* input, ulong input_offset, __global long* counts,
-                           ulong counts_offset, ulong n, ulong chunk, ulong chunks)
+                           ulong counts_offset, ulong n, ulong chunk)
 {
     const ulong c = get_global_id(0), begin = c * chunk;
     const int size = min(chunk, n - begin);
@@ -20,7 +20,7 @@ __kernel void count_chunks(const __global storage_t(T)* input, ulong input_offse
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void write_coordinates(const __global storage_t(T)* input, ulong input_offset, const __global long* totals,
                                 ulong totals_offset, __global long* coordinates, ulong coordinates_offset,
-                                long row_stride, long column_stride, ulong n, ulong chunk, ulong chunks, shape_t shape)
+                                long row_stride, long column_stride, ulong n, ulong chunk, shape_t shape)
 {
     const ulong c = get_global_id(0), begin = c * chunk, end = min(begin + chunk, n);
     const int last = shape.dims - 1;

@@ -1,6 +1,9 @@
 #include <clprim/scan.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
@@ -41,9 +44,11 @@ struct Lines {
 };
 
 // What carries more digits along than results have: a double where that is as fast as a float, elsewhere what rounding
-// loses of sums.
+// loses of sums, and the exponents of products.
 std::string digits(DataType dtype, std::string_view scan, const Device& device)
 {
+    if (device.kind != DeviceKind::cpu && scan == "product")
+        return is_complex(dtype) || is_floating_point(dtype) ? " -DSCALED" : "";
     const bool narrow = is_complex(dtype) ? dtype != DataType::complex128
                                           : is_floating_point(dtype) && dtype != DataType::float64;
     if (!narrow || (scan != "sum" && scan != "product" && !is_complex(dtype)))
@@ -86,27 +91,13 @@ void scan_on_cpu(Queue& queue, const Lines& lines, const Program& program)
     pass("scan_pieces");
 }
 
-void scan_lines(Queue& queue, const Lines& lines, const char* scan)
+// One work-item for each line, or for each of about as many chunks as they have elements.
+void scan_side_by_side(Queue& queue, const Lines& lines, const std::string& options)
 {
-    const std::string options = build_options(lines.out.dtype, scan, lines.starts, queue.device());
-    // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
-    const bool dense = lines.input.dim() == 0 || lines.input.stride(lines.axis) == 1;
-    const std::int64_t count = lines.starts.numel();
-    const bool other = lines.input.dtype != lines.out.dtype;
-    if (queue.device().kind == DeviceKind::cpu && (dense ? lines.n >= 64 : count < 16))
-        return scan_on_cpu(queue, lines,
-                           queue.context().program("kernels/scan/cpu_scan.cl",
-                                                   options + (other ? detail::define("FROM", lines.input.dtype) : "")));
-    if (other) {
-        const Tensor converted = queue.context().empty(lines.out.shape, lines.out.dtype, queue);
-        copy(queue, lines.input, converted);
-        return scan_lines(queue, Lines(converted, lines.out, lines.indices, lines.axis), scan);
-    }
-    const Program& program = queue.context().program("kernels/scan/scan.cl", options);
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
-    const std::int64_t cores = std::max(1u, queue.device().compute_units);
-    const std::int64_t beside = cpu && count < 64 * cores ? 16 : 64;   // lines of a work-group
-    if (count >= (cpu ? 16 * cores : 1024) || lines.n < 256) {
+    const Program& program = queue.context().program("kernels/scan/cpu_lines.cl", options);
+    const std::int64_t count = lines.starts.numel(), cores = std::max(1u, queue.device().compute_units);
+    const std::int64_t beside = count < 64 * cores ? 16 : 64;   // lines of a work-group
+    if (count >= 16 * cores || lines.n < 256) {
         Launch launch(queue, program.kernel("scan_lines"));
         lines.set_tensors(launch);
         launch.arg(cl_long(lines.n));
@@ -132,25 +123,150 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
     }
 }
 
+struct Layout {   // as in scan.cl
+    cl_uint wide, deep, line_shift, lane_shift;
+};
+
+// Work-items of a group: along dense lines, or across lines that lie side by side.
+Layout layout_of(const Lines& lines, std::int64_t places, std::int64_t each, std::int64_t team)
+{
+    const auto power = [](std::int64_t n) { return std::bit_ceil(static_cast<std::uint64_t>(n)); };
+    const std::int64_t count = lines.starts.numel(), most_wide = power(count),
+                       most_deep = power((places + each - 1) / each);
+    const std::int64_t step = lines.input.dim() ? std::abs(lines.input.stride(lines.axis)) : 1;
+    const bool across = count > 1 && std::abs(lines.starts.stride(0, 0)) < step;
+    const std::int64_t beside = across ? std::min<std::int64_t>(most_wide, 32) : 1;
+    const std::int64_t deep = std::min(std::max<std::int64_t>(team / beside, 1), most_deep),
+                       wide = std::min(team / deep, most_wide);
+    Layout layout{static_cast<cl_uint>(wide), static_cast<cl_uint>(deep), 0, 0};
+    (across ? layout.lane_shift : layout.line_shift) = std::countr_zero(across ? layout.wide : layout.deep);
+    return layout;
+}
+
+// Whether quads of the operands lie at the same places of their lines, and how many elements of its first quad a line
+// may have before it.
+bool in_quads(const Lines& lines, std::int64_t& before)
+{
+    const std::initializer_list<const Tensor*> tensors = {&lines.input, &lines.out, &lines.indices};
+    const auto apart = [](std::int64_t a, std::int64_t b) { return (a - b) % 4 != 0; };
+    std::int64_t all = 0;   // what all lines begin at multiples of
+    int k = 0;
+    for (const Tensor* tensor : tensors) {
+        if (is_complex(tensor->dtype) || (tensor != &lines.input && tensor->dtype == DataType::boolean) ||
+            (tensor->dim() && lines.n > 1 && tensor->stride(lines.axis) != 1) ||
+            apart(tensor->buffer_offset(), lines.input.buffer_offset()))
+            return false;
+        for (int d = 0; d < lines.starts.dims(); ++d) {
+            if (apart(lines.starts.stride(k, d), lines.starts.stride(0, d)))
+                return false;
+            all |= lines.starts.stride(k, d);
+        }
+        all |= tensor->buffer_offset();
+        ++k;
+    }
+    before = all % 4 == 0 ? 0 : 3;
+    return true;
+}
+
+// Tiles along lines, by work-groups (scan.cl).
+void scan_on_gpu(Queue& queue, const Lines& lines, std::string_view scan, std::string options)
+{
+    const Device& device = queue.device();
+    const std::size_t bytes = std::max(size_of(lines.input.dtype), size_of(lines.out.dtype));
+    // Logarithms of complex sums may differ by whole turns where they are added in pieces: one after the other as long
+    // as that is bearable.
+    const bool turns = scan == "log_sum_exp" && is_complex(lines.out.dtype), in_turn = turns && lines.n < 256;
+    const std::int64_t each = turns ? 1 : bytes >= 8 || &lines.indices != &lines.out ? 4 : 8,
+                       team = detail::team_for(device).size;
+    std::int64_t before = 0;
+    const bool quads = in_quads(lines, before);
+    options += detail::concat(" -DTEAM=", team, " -DSPAN=", each, quads ? " -DQUADS" : "");
+    const std::int64_t places = lines.n + (quads ? before : 0);
+    const Layout layout = layout_of(lines, in_turn ? 1 : places, each, team);
+    const std::int64_t count = lines.starts.numel(), groups = (count + layout.wide - 1) / layout.wide,
+                       tile = layout.deep * each, tiles = (places + tile - 1) / tile,
+                       wanted = 4 * std::int64_t{std::max(1u, device.compute_units)};
+    // Chunks are read twice, which is worth it where a device would stand idle.
+    std::int64_t chunk = tiles;
+    if (2 * groups < wanted && !in_turn)
+        chunk = std::max<std::int64_t>(tiles * groups / wanted, 1);
+    const std::int64_t chunks = (tiles + chunk - 1) / chunk;
+    Tensor totals = lines.out;   // none are needed of whole lines
+    constexpr std::int64_t state_words = 4;
+    if (chunks > 1)
+        totals = queue.context().empty({count * chunks * state_words}, DataType::uint64, queue);
+    const Program& program = queue.context().program("kernels/scan/scan.cl", options);
+    const auto pass = [&](const char* name, std::int64_t launched) {
+        Launch launch(queue, program.kernel(name));
+        lines.set_tensors(launch);
+        launch.arg(totals).arg(cl_long(lines.n)).arg(cl_long(places)).arg(cl_long(chunk * tile)).arg(layout);
+        lines.starts.set_argument(launch);
+        Range range = Range::groups({static_cast<std::size_t>(groups), static_cast<std::size_t>(launched), 1},
+                                    {std::size_t{layout.wide} * layout.deep, 1, 1});
+        range.dims = 2;
+        launch.run(range);
+    };
+    if (chunks > 1)
+        pass("chunk_totals", chunks - 1);
+    pass("scan", chunks);
+}
+
+void scan_lines(Queue& queue, const Lines& lines, const char* scan)
+{
+    const std::string options = build_options(lines.out.dtype, scan, lines.starts, queue.device());
+    const bool other = lines.input.dtype != lines.out.dtype;
+    const std::string from = other ? detail::define("FROM", lines.input.dtype) : "";
+    if (queue.device().kind != DeviceKind::cpu)
+        return scan_on_gpu(queue, lines, scan, options + from);
+    // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
+    const bool dense = lines.input.dim() == 0 || lines.input.stride(lines.axis) == 1;
+    const std::int64_t count = lines.starts.numel();
+    if (dense ? lines.n >= 64 : count < 16)
+        return scan_on_cpu(queue, lines, queue.context().program("kernels/scan/cpu_scan.cl", options + from));
+    if (other) {
+        const Tensor converted = queue.context().empty(lines.out.shape, lines.out.dtype, queue);
+        copy(queue, lines.input, converted);
+        return scan_lines(queue, Lines(converted, lines.out, lines.indices, lines.axis), scan);
+    }
+    scan_side_by_side(queue, lines, options);
+}
+
 constexpr std::size_t max_dims = 16;
 
-struct Shape {   // as in nonzero.cl
+struct Shape {   // as in nonzero_shape.cl
     cl_int dims = 0, pad = 0;
     cl_long sizes[max_dims] = {};
 };
 
-Kernel& nonzero_kernel(Queue& queue, DataType dtype, const char* name)
+bool on_cpu(Queue& queue) { return queue.device().kind == DeviceKind::cpu; }
+
+constexpr std::int64_t most_narrow = std::int64_t{1} << 31;
+
+Kernel& nonzero_kernel(Queue& queue, const Tensor& input, const char* name)
 {
-    const bool cpu = queue.device().kind == DeviceKind::cpu;
-    return queue.context()
-        .program(cpu ? "kernels/scan/cpu_nonzero.cl" : "kernels/scan/nonzero.cl",
-                 "-DT=" + std::string(name_of(dtype)) + (is_complex(dtype) ? " -DCOMPLEX" : ""))
-        .kernel(name);
+    std::string options = detail::define("T", input.dtype) + (is_complex(input.dtype) ? " -DCOMPLEX" : "");
+    if (on_cpu(queue))
+        return queue.context().program("kernels/scan/cpu_nonzero.cl", options).kernel(name);
+    options += detail::concat(" -DTEAM=", detail::team_for(queue.device()).size, " -DDIMS=", input.dim());
+    if (!is_complex(input.dtype) && input.buffer_offset() % 4 == 0)
+        options += " -DQUADS";
+    if (input.numel() >= most_narrow)
+        options += " -DLARGE";
+    return queue.context().program("kernels/scan/nonzero.cl", options).kernel(name);
 }
 
 Range nonzero_range(Queue& queue, std::size_t chunks)
 {
-    return queue.device().kind == DeviceKind::cpu ? Range::groups(chunks, 1) : Range::linear(chunks, 64);
+    return Range::groups(chunks, on_cpu(queue) ? 1 : detail::team_for(queue.device()).size);
+}
+
+// Elements of a chunk: on GPUs whole tiles of a work-group, in at most some thousand chunks.
+std::int64_t nonzero_chunk(const Device& device, std::int64_t n)
+{
+    if (device.kind == DeviceKind::cpu)
+        return std::clamp<std::int64_t>(n / (device.compute_units * 16) + 1, 4096, 1 << 24);
+    const std::int64_t tile = 8 * std::int64_t{detail::team_for(device).size};   // 8: SPAN of nonzero.cl
+    return (n / 4096 + tile) / tile * tile;
 }
 
 }  // namespace
@@ -190,14 +306,11 @@ NonzeroCounts nonzero_count(Queue& queue, const Tensor& input)
             "nonzero: the input must be contiguous, not empty, and of at most ", max_dims, " dimensions");
     NonzeroCounts counts;
     const cl_ulong n = input.numel();
-    const Device& device = queue.device();
-    counts.chunk = device.kind == DeviceKind::cpu
-                       ? std::clamp<std::int64_t>(n / (device.compute_units * 16) + 1, 4096, 1 << 24)
-                       : std::max<std::int64_t>(64, (n + 4095) / 4096);
+    counts.chunk = nonzero_chunk(queue.device(), n);
     const cl_ulong chunks = (n + counts.chunk - 1) / counts.chunk;
     counts.totals = queue.context().empty({static_cast<std::int64_t>(chunks)}, DataType::int64, queue);
-    queue.launch(nonzero_kernel(queue, input.dtype, "count_chunks"), nonzero_range(queue, chunks), input, counts.totals,
-                 n, cl_ulong(counts.chunk), chunks);
+    queue.launch(nonzero_kernel(queue, input, "count_chunks"), nonzero_range(queue, chunks), input, counts.totals, n,
+                 cl_ulong(counts.chunk));
     cumulative(queue, counts.totals, 0, Scan::sum, counts.totals);
     return counts;
 }
@@ -215,10 +328,10 @@ void nonzero_write(Queue& queue, const Tensor& input, const NonzeroCounts& count
     shape.dims = static_cast<cl_int>(input.dim());
     std::copy(input.shape.begin(), input.shape.end(), shape.sizes);
     const cl_ulong chunks = counts.totals.numel();
-    Kernel& kernel = nonzero_kernel(queue, input.dtype, "write_coordinates");
+    Kernel& kernel = nonzero_kernel(queue, input, "write_coordinates");
     queue.launch(kernel, nonzero_range(queue, chunks), input, counts.totals, coordinates,
                  cl_long(coordinates.stride(0)), cl_long(coordinates.stride(1)), cl_ulong(input.numel()),
-                 cl_ulong(counts.chunk), chunks, shape);
+                 cl_ulong(counts.chunk), shape);
 }
 
 }  // namespace clprim

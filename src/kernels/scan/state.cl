@@ -1,6 +1,7 @@
 // What a cumulative operator carries along a line, and what it writes of it.
 // -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPLEX]
 // [-DCOMPENSATED or -DIN_DOUBLE: sums of less than float64 in more than their own digits]
+// [-DSCALED: products as a mantissa and an exponent, so that none overflows of parts of a line whose whole does not]
 #if defined(IN_DOUBLE) && defined(COMPLEX)
 typedef double2 value_t;
 #define WIDEN(v) convert_double2(v)
@@ -101,6 +102,47 @@ static inline state_t state_of(value_t v, long at)
     state_t s = {v, (value_t)(0)};
     return s;
 }
+#elif defined(SCALED)
+typedef struct {
+    value_t value;   // times 2^exponent
+    int exponent;
+} state_t;
+#define DOUBLE_float64 1
+#define DOUBLE_complex128 1
+#if CLPRIM_CAT(DOUBLE_, T)
+typedef double real_t;
+#define EXPONENT_OF(v) ((int)(as_ulong(v) >> 52 & 2047))
+#define POWER(e) as_double((ulong)((e) + BIAS) << 52)
+#define BIAS 1023
+#else
+typedef float real_t;
+#define EXPONENT_OF(v) ((int)(as_uint(v) >> 23 & 255))
+#define POWER(e) as_float((uint)((e) + BIAS) << 23)
+#define BIAS 127
+#endif
+#ifdef COMPLEX
+#define MULTIPLY(a, b) (value_t)((a).x * (b).x - (a).y * (b).y, (a).x * (b).y + (a).y * (b).x)
+#define MAGNITUDE(v) fmax(fabs((v).x), fabs((v).y))
+#else
+#define MULTIPLY(a, b) ((a) * (b))
+#define MAGNITUDE(v) (v)
+#endif
+static inline state_t scaled(value_t v, int exponent)   // to a magnitude from 1 to 2, but for 0, infinities and NaN
+{
+    const int found = EXPONENT_OF(MAGNITUDE(v));
+    const int by = found == 0 || found == 2 * BIAS + 1 ? 0 : clamp(found - BIAS, 1 - BIAS, BIAS - 1);
+    state_t s = {v * POWER(-by), exponent + by};
+    return s;
+}
+static inline state_t combine(state_t a, state_t b)
+{
+    return scaled(MULTIPLY(a.value, b.value), a.exponent + b.exponent);
+}
+static inline state_t state_of(value_t v, long at)
+{
+    const bool subnormal = EXPONENT_OF(MAGNITUDE(v)) == 0;
+    return scaled(subnormal ? v * POWER(64) : v, subnormal ? -64 : 0);
+}
 #else
 typedef struct {
     value_t value;
@@ -124,15 +166,23 @@ static inline state_t state_of(value_t v, long at)
 }
 #endif
 
-static inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
+static inline compute_t(T) result(state_t s)
 {
 #if defined(SCAN_log_sum_exp) && !defined(COMPLEX)
-    store(T, out, out_at, s.value + log(s.rest));
+    return s.value + log(s.rest);
 #elif defined(COMPENSATED)
-    store(T, out, out_at, s.value + s.rest);
+    return s.value + s.rest;
+#elif defined(SCALED)
+    const int exponent = clamp(s.exponent, 2 - 2 * BIAS, 2 * BIAS - 2), first = exponent / 2;
+    return s.value * POWER(first) * POWER(exponent - first);   // only the second may round, to a subnormal number
 #else
-    store(T, out, out_at, NARROW(s.value));
+    return NARROW(s.value);
 #endif
+}
+
+static inline void emit(__global storage_t(T)* out, __global long* indices, long out_at, long index_at, state_t s)
+{
+    store(T, out, out_at, result(s));
 #ifdef EXTREME
     indices[index_at] = s.at;
 #endif
