@@ -56,6 +56,12 @@
 #endif
 #define LERP(a, b, w) (fabs(w) < (real)0.5 ? (a) + (w) * ((b) - (a)) : (b) - ((b) - (a)) * (1 - (w)))
 
+#ifdef CLPRIM_DEVICE_CPU
+#define AHEAD 1
+#else
+#define AHEAD 4
+#endif
+
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void foreach(TABLE_PARAMETERS)
 {
     FIND_TENSOR
@@ -68,19 +74,31 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void foreach(TABLE_P
 #if LISTS > 3
     const __global storage_t(T)* third = OPERAND(storage_t(T), 3);
 #endif
-    EACH_ELEMENT(i)
-    {
-        real a = load(T, input, i);
-#if LISTS > 2
 #ifdef OP_mul_number
-        real b = load(T, second, 0);
+#define SECOND(i) 0
 #else
-        real b = load(T, second, i);
+#define SECOND(i) (i)
 #endif
+    // On GPUs a few elements are on their way at once: lists may be the same tensors, so compilers keep loads behind
+    // stores.
+    for (ulong i = first + get_local_id(0); i < end; i += AHEAD * GROUP) {
+        real as[AHEAD], bs[AHEAD] = {0}, cs[AHEAD] = {0};   // those of lists that are not there
+        #pragma unroll
+        for (uint k = 0; k < AHEAD; ++k) {
+            const ulong at = AHEAD > 1 ? min(i + k * GROUP, end - 1) : i;
+            as[k] = load(T, input, at);
+#if LISTS > 2
+            bs[k] = load(T, second, SECOND(at));
 #endif
 #if LISTS > 3
-        real c = load(T, third, i);
+            cs[k] = load(T, third, at);
 #endif
-        store(T, out, i, VALUE);
+        }
+        #pragma unroll
+        for (uint k = 0; k < AHEAD; ++k) {
+            const real a = as[k], b = bs[k], c = cs[k];
+            if (AHEAD == 1 || i + k * GROUP < end)
+                store(T, out, i + k * GROUP, VALUE);
+        }
     }
 }
