@@ -177,7 +177,7 @@ unsigned form_of(const Call& call)
 {
     if (call.columns > 0 || call.beside == 1)
         return call.columns / 16;
-    return call.across ? (call.beside == 64 ? 4 : 3) : call.lanes == 8 ? 2 : 1;
+    return call.across ? (call.beside == 16 ? 3 : 4) : call.lanes == 8 ? 2 : 1;
 }
 
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.

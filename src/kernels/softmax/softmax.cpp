@@ -58,7 +58,8 @@ struct Columns {
             return count <= 8 ? count : std::bit_ceil(count);
         };
         for (const unsigned next : {4u, team.vec == 1 ? 16u : 32u})
-            if (split.n >= 2 * next && (items * high < detail::resident_items(device) || rows() * team.vec > most)) {
+            if (split.n >= 2 * next && largest > next &&
+                (items * high < detail::resident_items(device) || rows() * team.vec > most)) {
                 high = next;
                 group = largest;
             }
