@@ -71,6 +71,8 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
 // is reported once). `first` starts new keys, of dtype int64. Strides may count runs of elements, which move faster;
 // then the length of a run is the stride of the axis that the keys reach along.
 void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool first);
+// New keys of two tensors, in one launch on CPUs.
+void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& first, const IndexedAxis& second);
 
 enum class BagMode { sum, mean, maximum };
 

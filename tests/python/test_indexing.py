@@ -348,3 +348,30 @@ def test_reductions_of_booleans_that_leave_self_out_are_refused():
     x, index = torch.zeros(3, dtype=torch.bool, device=device), torch.tensor([0, 1], device=device)
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         x.index_reduce(0, index, torch.ones(2, dtype=torch.bool, device=device), "prod", include_self=False)
+
+
+@pytest.mark.parametrize("include_self", (True, False))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.int64), ids=str)
+def test_means_through_an_index_that_repeats(include_self, dtype, device):
+    """An index that is the same along a dimension counts once for it, if it covers all of that."""
+    torch.manual_seed(1)
+    for shape, dim, index_shape, covered in (((5, 7), 0, (9, 1), 7), ((5, 7), 0, (9, 1), 4), ((7, 5), 1, (1, 9), 7)):
+        x = (torch.randn(shape) * 9).to(dtype)
+        index = torch.randint(0, shape[dim], index_shape)
+        sizes = [9, covered] if dim == 0 else [covered, 9]
+        source = (torch.randn(sizes) * 9).to(dtype)
+        want = x.scatter_reduce(dim, index.expand(sizes), source, "mean", include_self=include_self)
+        got = x.to(device).scatter_reduce(dim, index.to(device).expand(sizes), source.to(device), "mean",
+                                          include_self=include_self)
+        torch.testing.assert_close(got.cpu(), want)
+
+
+def test_two_indices_of_several_shapes(device):
+    x = torch.arange(4 * 5 * 6).view(4, 5, 6)
+    first, second = torch.tensor([3, -4, 0]), torch.tensor([[4], [-5]])
+    for i, j in ((first, second), (first.int(), second.int()), (first, second.int())):
+        a, b = i.to(device), j.to(device)
+        y = x.to(device)
+        assert torch.equal(y[a, b].cpu(), x[i.long(), j.long()])
+        assert torch.equal(y[a, :, b].cpu(), x[i.long(), :, j.long()])
+        assert torch.equal(y.permute(2, 1, 0)[:, b, a].cpu(), x.permute(2, 1, 0)[:, j.long(), i.long()])

@@ -169,6 +169,28 @@ void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& axis, bool fi
     queue.expect_errors();
 }
 
+void add_keys(Queue& queue, const Tensor& keys, const IndexedAxis& first, const IndexedAxis& second)
+{
+    if (queue.device().kind != DeviceKind::cpu || first.index.dtype != second.index.dtype) {
+        add_keys(queue, keys, first, true);
+        add_keys(queue, keys, second, false);
+        return;
+    }
+    detail::check_operands("add_keys", {{"keys", keys}, {"index", first.index}, {"index", second.index}});
+    require_index(first.index, first.name);
+    require(keys.dtype == DataType::int64, first.name, ": keys are int64");
+    if (keys.numel() == 0)
+        return;
+    const Geometry g({&keys, &first.index, &second.index});
+    const std::string options = "-DINDEX=" + std::string(name_of(first.index.dtype)) + g.options();
+    Launch launch(queue, queue.context().program("kernels/index/cpu_keys.cl", options).kernel("add_two_keys"));
+    launch.arg(keys).arg(first.index).arg(second.index).arg(AxisArgument(first)).arg(AxisArgument(second))
+        .arg(queue.error_buffer()).arg(Queue::error_code(first.name));
+    g.set_argument(launch);
+    launch.run(Range::linear(g.numel(), 64));
+    queue.expect_errors();
+}
+
 void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Tensor& value)
 {
     detail::check_operands("masked_fill", {{"self", self}, {"mask", mask}, {"value", value}});

@@ -66,12 +66,15 @@ at::Tensor& index_out(const at::Tensor& self, const IndexList& indices, at::Tens
         for (int k = 0; k < count; ++k)
             run = std::gcd(run, axis(k).stride);
         run = std::max<int64_t>(run, 1);
-        for (int k = 0; k < count; ++k) {
-            auto term = axis(k);
-            term.stride /= run;
-            term.index.shape = clprim::Dims(sizes);
-            clprim::add_keys(queue, view(keys), term, k == 0);
-        }
+        const auto term = [&](int k) {
+            auto result = axis(k);
+            result.stride /= run;
+            result.index.shape = clprim::Dims(sizes);
+            return result;
+        };
+        clprim::add_keys(queue, view(keys), term(0), term(1));
+        for (int k = 2; k < count; ++k)
+            clprim::add_keys(queue, view(keys), term(k), false);
         clprim::read_through(queue, source,
                              {"index", view(keys.expand(at::DimVector(op.shape().rbegin(), op.shape().rend()))),
                               clprim::index_is_key, run},

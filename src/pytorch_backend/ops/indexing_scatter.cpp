@@ -61,7 +61,7 @@ void require_order(const at::Tensor& self, std::string_view reduce)
 
 void divide_by_count(const at::Tensor& sums, const at::Tensor& count)
 {
-    count.masked_fill_(count.eq(0), 1);
+    count.clamp_min_(1);
     if (sums.is_floating_point() || sums.is_complex())
         sums.div_(count);
     else
@@ -164,6 +164,16 @@ at::Tensor& scatter_add_out(const at::Tensor& self, int64_t dim, const at::Tenso
     return out;
 }
 
+// The index of what is reached once where it is the same for all of a dimension: counts need no more.
+at::Tensor without_repeats(at::Tensor index, const at::Tensor& result, int64_t dim)
+{
+    const int64_t along = c10::maybe_wrap_dim(dim, result.dim());
+    for (int64_t d = 0; d < index.dim(); ++d)
+        if (d != along && index.stride(d) == 0 && index.size(d) == result.size(d))
+            index = index.narrow(d, 0, 1);
+    return index;
+}
+
 at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                                    std::string_view reduce, bool include_self, at::Tensor& out)
 {
@@ -178,8 +188,13 @@ at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at
             scatter(to, expanded(neutral(reduce, result.scalar_type()), result, index.sizes()), true);
         scatter_reduce(to, src, reduce);
         if (reduce == "mean") {
-            const at::Tensor count = include_self ? at::ones_like(result) : at::zeros_like(result);
-            scatter_reduce({count, dim, index, to.name}, expanded(1, result, index.sizes()), "sum");
+            const at::Tensor once = without_repeats(index, result, dim);
+            at::DimVector sizes(result.sizes());
+            for (int64_t d = 0; d < result.dim(); ++d)
+                if (once.size(d) != index.size(d))
+                    sizes[d] = 1;
+            const at::Tensor count = at::full(sizes, include_self ? 1 : 0, result.options());
+            scatter_reduce({count, dim, once, to.name}, expanded(1, result, once.sizes()), "sum");
             divide_by_count(result, count);
         }
     }
