@@ -156,8 +156,10 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
     const Problem& q = call.problem;
     if (Rejection reason = rejects_cpu_implicit(call, device))
         return reason;
-    if (q.in_channels != 1 || q.groups * q.out_channels == 1)
+    if (q.in_channels != 1)
         return "needs one input channel per group";
+    if (q.groups * q.out_channels == 1 && call.pass == ConvPass::backward_weight)
+        return "would sum up a single plane in one work-item";
     if (q.in[0] * q.out[0] * q.kernel[0] != 1 || q.pad[0] != 0)
         return "works in two dimensions";
     if (q.taps() > most_taps)

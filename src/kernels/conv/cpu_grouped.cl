@@ -1,14 +1,17 @@
-// Convolution on a CPU device in groups of SIDE channels each on both sides, channels innermost: sixteen channels of the
-// result are whole groups, whose sources are the sixteen channels at the same place. Number c of each group goes to all
-// lanes of its group and is multiplied with the weights that these have for it:
+// Convolution on a CPU device in groups of SIDE channels each on both sides, channels innermost: sixteen channels of
+// the result are whole groups, whose sources are the sixteen channels at the same place. Number c of each group goes to
+// all lanes of its group and is multiplied with the weights that these have for it:
 //
 //   result[pixel][lane] += source[pixel, tap][lane / SIDE * SIDE + c] * weights[tap][c][lane]
 //
-// Forward and data passes, and the weight gradient, which adds source * dy up likewise. Built with -DSIDE=2|4|8.
+// Forward and data passes, and the weight gradient, which adds source * dy up likewise. The last sixteen channels may
+// begin within those before. Built with -DSIDE=1|2|4|8.
 #include "kernels/conv/lanes.cl"
 #include "kernels/conv/implicit_problem.cl"
 
-#if SIDE == 2
+#if SIDE == 1
+#define EACH_CHANNEL(F) F(0, s0123456789abcdef)
+#elif SIDE == 2
 #define EACH_CHANNEL(F) F(0, s0022446688aaccee) F(1, s1133557799bbddff)
 #elif SIDE == 4
 #define EACH_CHANNEL(F)                                                                                         \
@@ -33,9 +36,9 @@ void conv_grouped(const __global stored* source, ulong source_offset, const __gl
                   ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
                   ulong result_offset, implicit_problem p)
 {
-    const long channels = p.groups * SIDE, blocks = channels / LANES, id = get_group_id(0), line = id / blocks;
-    const long channel = id % blocks * LANES, y = line % p.out[1], z = line / p.out[1] % p.out[0];
-    const long n = line / p.out[1] / p.out[0];
+    const long channels = p.groups * SIDE, blocks = (channels + LANES - 1) / LANES, id = get_group_id(0);
+    const long line = id / blocks, channel = min(id % blocks * LANES, channels - LANES);
+    const long y = line % p.out[1], z = line / p.out[1] % p.out[0], n = line / p.out[1] / p.out[0];
     const int width = p.out[2], scale = p.scale[2], in_x = p.in[2], step_x = p.step[2], taps_x = p.taps[2];
     const long source_x = p.source_strides[4], apart = source_x * scale;
     source += source_offset + n * p.source_strides[0] + channel;
@@ -107,13 +110,15 @@ __kernel void conv_grouped_pack(const __global stored* w, ulong w_offset, __glob
 #define ADD_SECOND(c, lanes) t##c = fma(v.lanes, d, t##c);
 #define ADD_TO_SUM(c, lanes) put_vec(get_vec(c, sum) + (s##c + t##c), c, sum);
 
-// A work-item owns sixteen outputs and one of p.parts shares of the rows of dy: sums[part][group, output][tap, channel].
+// A work-item owns sixteen outputs and one of p.parts shares of the rows of dy:
+// sums[part][group, output][tap, channel].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_grouped_weight(const __global stored* x, ulong x_offset, const __global stored* dy, ulong dy_offset,
                          __global real* sums, ulong sums_offset, __local real* own, implicit_problem p)
 {
-    const long channels = p.groups * SIDE, blocks = channels / LANES, id = get_group_id(0);
-    const long channel = id % blocks * LANES, part = id / blocks, lines = p.batch * p.out[0] * p.out[1];
+    const long channels = p.groups * SIDE, blocks = (channels + LANES - 1) / LANES, id = get_group_id(0);
+    const long channel = min(id % blocks * LANES, channels - LANES), part = id / blocks;
+    const long lines = p.batch * p.out[0] * p.out[1];
     const int taps = p.taps[0] * p.taps[1] * p.taps[2], width = p.out[2], scale = p.scale[2], in_x = p.in[2];
     const long x_step = p.source_strides[4] * scale, dy_step = p.result_strides[4];
     x += x_offset + channel;

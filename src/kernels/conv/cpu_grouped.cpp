@@ -49,8 +49,10 @@ Rejection rejects_cpu_grouped(const Call& call, const Device& device)
         return "computes in float32";
     const Problem& q = call.problem;
     const cl_long side = q.in_channels;
-    if (q.out_channels != side || (side != 2 && side != 4 && side != 8) || q.groups * side % lanes != 0)
-        return "needs groups of 2, 4 or 8 channels on both sides, sixteen together";
+    if (q.out_channels != side || (side != 1 && side != 2 && side != 4 && side != 8) || q.groups * side < lanes)
+        return "needs groups of 1, 2, 4 or 8 channels on both sides, sixteen together";
+    if (call.epilogue.accumulate && q.groups * side % lanes != 0)
+        return "would add to some channels twice";
     if (q.x_strides[1] != 1 || q.y_strides[1] != 1)
         return "needs tensors with channels innermost";
     if (q.taps() > 512)
@@ -69,7 +71,7 @@ void run_cpu_grouped(Queue& queue, const Call& call)
         const Tensor weights = packed_weights(queue, call, program, p);
         Tensor result = call.result();
         result.offset += first;
-        const cl_long items = p.batch * p.out[0] * p.out[1] * (p.groups * p.rows / lanes);
+        const cl_long items = p.batch * p.out[0] * p.out[1] * ceil_div(p.groups * p.rows, lanes);
         queue.launch(program.kernel("conv_grouped"), Range::groups(static_cast<std::size_t>(items)),
                      call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result, p);
     });
@@ -80,7 +82,7 @@ void run_cpu_grouped_weight(Queue& queue, const Call& call)
     ImplicitProblem p = forward_problem(call);
     if (p.pixels() == 0)
         return fill_zero(queue, call.w);
-    const cl_long blocks = p.groups * p.rows / lanes, length = p.total_depth();
+    const cl_long blocks = ceil_div(p.groups * p.rows, lanes), length = p.total_depth();
     p.parts = std::clamp<cl_long>(ceil_div(4 * static_cast<cl_long>(queue.device().compute_units), blocks), 1,
                                   std::max<cl_long>(p.batch * p.out[0] * p.out[1], 1));
     const Tensor sums = queue.context().empty({p.parts * p.groups * p.rows * length}, DataType::float32, queue);
