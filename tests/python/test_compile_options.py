@@ -59,3 +59,15 @@ def test_what_a_forward_pass_keeps_lies_as_traced_where_sizes_are_dynamic(dynami
     check(lambda x: x.sin() * x.sum(), torch.randn(5, 7, requires_grad=True), dynamic=dynamic)
     check(lambda x: x.sin(), torch.randn(5, 7), dynamic=dynamic)
     assert strict == {"forward": dynamic, "backward": False, "inference": False}
+
+
+def test_what_tells_of_devices_is_a_constant():
+    """PyTorch breaks the graph at functions that it does not know by name."""
+    def function(x):
+        if torch.ocl.is_available() and torch.ocl.is_initialized() and torch.ocl.is_bf16_supported():
+            x = x + len(torch.ocl.get_device_name(0)) + torch.ocl.get_device_capability()[0]
+        return x * torch.ocl.device_count() + torch.ocl.current_device()
+
+    torch._dynamo.reset()
+    x = torch.ones(3, device=device)
+    assert torch.equal(torch.compile(function, fullgraph=True)(x), function(x))

@@ -397,3 +397,14 @@ def test_second_device():
     assert torch.equal(half.cpu(), y.half())
     with pytest.raises(RuntimeError, match="same device"):
         torch.add(a, b)
+
+
+def test_the_current_device_of_compiled_code():
+    def function(x):
+        return x + torch.ocl.current_device()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for current in (0, 1, 0):
+        with torch.ocl.device(current):
+            assert compiled(torch.zeros(3, device="ocl:0")).tolist() == [current] * 3
