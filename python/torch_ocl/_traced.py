@@ -1,6 +1,6 @@
-"""torch.ocl in compiled code, where PyTorch breaks the graph at functions that it does not know by name: what tells of the
-devices is a constant. `with torch.ocl.device(...)` still breaks it: graphs of the backend aot_eager would not know the
-device that is current in them."""
+"""torch.ocl in compiled code, where PyTorch breaks the graph at functions that it does not know by name: what tells of
+the devices is a constant. `with torch.ocl.device(...)` still breaks it: graphs of the backend aot_eager would not know
+the device that is current in them."""
 
 from __future__ import annotations
 
