@@ -158,6 +158,7 @@ CASES = {
     "index": (lambda x, i: x[i], [random(9, 5), torch.tensor([3, -1, 3, 0])]),
     "gather": (lambda x, i: x.gather(1, i), [random(4, 6), torch.randint(0, 6, (4, 3))]),
     "scatter-add": (lambda x, i, s: x.scatter_add(0, i, s), [random(5, 4), torch.randint(0, 5, (6, 4)), random(6, 4)]),
+    "scatter-many": (lambda x, i: x.scatter_add(1, i, x), [random(3, 1400), torch.randint(0, 90, (3, 1400))]),
     "scatter-reduce": (lambda x, i, s: x.scatter_reduce(1, i, s, "amax"), [random(3, 5), torch.randint(0, 5, (3, 7)),
                                                                          random(3, 7)]),
     "index-add": (lambda x, i, s: x.index_add(0, i, s), [random(5, 3), torch.tensor([1, 4, 1]), random(3, 3)]),

@@ -1,6 +1,7 @@
 """Indexing operators against PyTorch on the CPU."""
 import pytest
 import torch
+from torch.testing import assert_close
 
 from comparison import compare, device, to_device
 
@@ -127,6 +128,32 @@ def test_scatter_reduce(dtype, reduce, include_self):
     compare(lambda x, i, s: x.scatter_reduce(0, i, s, reduce, include_self=include_self), x, index, source)
     compare(lambda x, i, s: x.index_reduce(0, i, s, reduce, include_self=include_self) if reduce != "sum"
           else x.index_add(0, i, s), x, index[:, 0], source)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16, torch.complex64])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax"])
+def test_scatter_of_many(dtype, reduce):
+    """Lines with an index each: along rows and columns, into few elements and many, through views; alike every run."""
+    if dtype.is_complex and reduce == "amax":
+        return
+    for rows, columns, reached, dim in ((300, 70, 40, 0), (70, 300, 500, 1), (40, 128, 6, 1), (2, 9000, 1100, 1)):
+        index = torch.randint(0, reached, (rows, columns))
+        index[0, :] = torch.randint(0, 2, (columns,))
+        shape = (reached, columns + 3) if dim == 0 else (rows + 2, reached)
+        x = torch.randint(1, 4, shape).to(dtype)
+        source = torch.randint(1, 3, (rows, columns)).to(dtype)
+        if reduce == "prod":   # few others than 1, so that products stay exact
+            source = torch.where(torch.rand(rows, columns) < 0.01, 2, 1).to(dtype)
+        call = (lambda x, i, s: x.scatter_add(dim, i, s)) if reduce == "sum" else (
+            lambda x, i, s: x.scatter_reduce(dim, i, s, reduce)) if not dtype.is_complex else (
+            lambda x, i, s: x.scatter(dim, i, s, reduce="multiply"))
+        compare(call, x, index, source)
+        compare(lambda x, i, s: call(x.t().contiguous().t(), i, s.t().contiguous().t()), x, index, source)
+    x, index, source = torch.zeros(50, 90), torch.randint(0, 50, (600, 90)), torch.randn(600, 90)
+    own = [t.to(device) for t in (x, index, source)]
+    first = own[0].scatter_add(0, own[1], own[2])
+    assert all(torch.equal(own[0].scatter_add(0, own[1], own[2]), first) for _ in range(3))
+    assert_close(first.cpu(), x.double().scatter_add(0, index, source.double()).float(), rtol=1e-4, atol=1e-4)
 
 
 def test_scatter_reduce_keeps_nan():

@@ -118,6 +118,28 @@ def test_mode(dtype):
         assert torch.equal(x.gather(dim, result.indices.cpu()), result.values.cpu())
 
 
+@pytest.mark.parametrize("shape", [(3, 5000), (70, 300), (1, 1), (2, 2), (1, 30001), (9, 17)])
+def test_mode_of_long_rows(shape):
+    for x in (torch.randint(0, 9, shape), torch.randint(0, 10 ** 6, shape), (torch.rand(shape) < 0.5).float(),
+              torch.zeros(shape), torch.where(torch.rand(shape) < 0.7, float("nan"), torch.rand(shape).round())):
+        result = torch.mode(x.to(device), 1)
+        values = result.values.cpu()
+        assert torch.equal(x.gather(1, result.indices.cpu()[:, None])[:, 0].nan_to_num(77), values.nan_to_num(77))
+        for row, value in zip(x, values):
+            found, counts = torch.unique(row, return_counts=True)   # in which every NaN stands for itself
+            expected = found[counts == counts.max()][0]
+            assert value == expected or (value != value and expected != expected)
+
+
+@pytest.mark.parametrize("n", [1024, 1025, 2048, 3000, 5000, 70000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16])
+def test_rows_of_several_tiles(n, dtype):
+    for rows, most in ((1, 5), (3, 10 ** 6)):
+        x = torch.randint(-most, most, (rows, n)).to(dtype)
+        for descending in (False, True):
+            compare_exactly(lambda x: torch.sort(x, dim=1, stable=True, descending=descending), x)
+
+
 @pytest.mark.parametrize("dtype", FLOATS[:2] + INTEGERS + [torch.bool])
 def test_unique(dtype):
     x = make((6, 50), dtype)

@@ -55,6 +55,8 @@ def indexing() -> Iterator[Problem]:
             integers(512, 32), empty(30000, 64), mode=mode), 4)
     yield Problem("index: embedding backward, float32", lambda: torch.ops.aten.embedding_dense_backward(
         empty(32, 128, 768), integers(32, 128), 30000, -1, False), 4)
+    yield Problem("index: scatter add along rows, float32, 256x4096", lambda: empty(256, 4096).scatter_add_(
+        1, integers(256, 4096), empty(256, 4096)), 4)
     yield Problem("index: nonzero, float32, 1M", lambda: torch.ops.aten.nonzero_static(empty(1024, 1024), size=100))
 
 
@@ -88,6 +90,8 @@ def images() -> Iterator[Problem]:
         return [empty(8, 64, 64, 64, grad=True), empty(8, 64, 64, 2, grad=True)]
     yield Problem("grid_sample: forward, float32, 8x64x64x64", lambda: without_gradients(grid_sample, places()), 4)
     yield Problem("grid_sample: backward, float32, 8x64x64x64", backward(grid_sample, places), 4)
+    yield Problem("grid_sample: backward, float32, 8x256x32x32", backward(
+        grid_sample, lambda: [empty(8, 256, 32, 32, grad=True), empty(8, 32, 32, 2, grad=True)]), 4)
     yield Problem("unfold: im2col, float32, 8x64x56x56", lambda: F.unfold(empty(8, 64, 56, 56), 3, padding=1), 4)
     yield Problem("unfold: col2im, float32, 8x64x56x56", lambda: F.fold(empty(8, 64 * 9, 56 * 56), 56, 3, padding=1), 4)
     yield Problem("pool: max with indices, float32, 8x64x56x56",
@@ -128,6 +132,7 @@ def sorting() -> Iterator[Problem]:
     import torch
     yield Problem("sort: rows, float32, 1024x1000", lambda: torch.sort(empty(1024, 1000), dim=1, stable=True))
     yield Problem("sort: all, float32, 1M", lambda: empty(1 << 20).sort())
+    yield Problem("sort: rows, float32, 8x50257", lambda: torch.sort(empty(8, 50257), dim=1))
     yield Problem("sort: topk, float32, 1024x1000", lambda: empty(1024, 1000).topk(10))
     yield Problem("sort: histc, float32, 100 bins", lambda: torch.histc(empty(65536), 100, 0, 1))
     yield Problem("sort: histc, float32, 100000 bins", lambda: torch.histc(empty(65536), 100000, 0, 1))

@@ -5,6 +5,7 @@
 #include <clprim/context.hpp>
 #include <clprim/index.hpp>
 #include <clprim/sort.hpp>
+#include <kernels/bins/bins.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 #include <core/operands.hpp>
@@ -143,6 +144,56 @@ void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis
     launch.run(range);
 }
 
+// Whether a GPU has better to do than to walk lines, each by a work-item.
+bool walks_too_long(const Accumulation& work, const Device& device)
+{
+    return device.kind != DeviceKind::cpu && work.entries >= 32 &&
+           work.lines.numel() < 256 * std::int64_t{device.compute_units};
+}
+
+// Whether entries of lines that have an index each are worth sorting into bins: neither much fewer nor much more than
+// the elements that they can reach.
+bool suit_bins(const Accumulation& work, const IndexedAxis& axis, const Device& device)
+{
+    constexpr std::int64_t limit = std::int64_t{1} << 31;
+    const std::int64_t lines = work.lines.numel();
+    if (!walks_too_long(work, device) || axis.size == index_is_key || axis.size >= limit / lines ||
+        work.entries >= limit / lines)
+        return false;
+    const std::int64_t entries = lines * work.entries, elements = lines * axis.size;
+    return entries >= 4096 && elements <= 64 * entries && entries <= 8 * elements;
+}
+
+void by_bins(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    const std::int64_t lines = work.lines.numel();
+    const bool across = work.lines.dims() > 0 && lines > 1 &&
+                        std::abs(work.lines.stride(2, 0)) < std::abs(work.index.strides.back());
+    const Program& program =
+        queue.context().program("kernels/index/accumulate.cl", work.options() + (across ? " -DACROSS" : ""));
+    const auto range = [&](std::int64_t others) {
+        const std::int64_t inner = across ? lines : others, outer = across ? others : lines;
+        Range result = Range::groups({static_cast<std::size_t>((inner + 63) / 64), static_cast<std::size_t>(outer), 1},
+                                     {64, 1, 1});
+        result.dims = 2;
+        return result;
+    };
+    const auto entries = static_cast<cl_uint>(work.entries);
+    const Tensor numbers = queue.context().empty({lines * work.entries}, DataType::int32, queue);
+    Launch number(queue, program.kernel("number_bins"));
+    number.arg(work.index).arg(numbers).arg(entries).arg(cl_long(work.index.strides.back())).arg(AxisArgument(axis))
+        .arg(queue.error_buffer()).arg(Queue::error_code(axis.name));
+    work.lines.set_argument(number);
+    number.run(range(work.entries));
+    queue.expect_errors();
+    const detail::Bins bins = detail::sort_into_bins(queue, numbers, lines * axis.size);
+    Launch launch(queue, program.kernel("accumulate_bins"));
+    launch.arg(work.self).arg(work.source).arg(bins.begins).arg(bins.list).arg(entries)
+        .arg(cl_long(work.source.strides.back())).arg(AxisArgument(axis));
+    work.lines.set_argument(launch);
+    launch.run(range(axis.size));
+}
+
 bool shared_by_lines(const Tensor& index)
 {
     for (std::size_t d = 0; d + 1 < index.dim(); ++d)
@@ -170,10 +221,14 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
         return by_lines(queue, work, axis, "accumulate_groups");
     if (queue.device().kind == DeviceKind::cpu && !rounded)
         return on_cpu(queue, work, axis);
-    const bool walks = entries < 256 || lines >= 4096;
+    const bool shared = shared_by_lines(axis.index);
+    if (!shared && suit_bins(work, axis, queue.device()))
+        return by_bins(queue, work, axis);
+    const bool walks = shared && queue.device().kind != DeviceKind::cpu ? !walks_too_long(work, queue.device())
+                                                                        : entries < 256 || lines >= 4096;
     if (walks && !rounded)
         return by_lines(queue, work, axis, "accumulate_lines");
-    if (shared_by_lines(axis.index) && (axis.size != index_is_key || axis.index.dtype == DataType::int64))
+    if (shared && (axis.size != index_is_key || axis.index.dtype == DataType::int64))
         return by_segments(queue, work, axis);
     if (lines > 32)
         return by_lines(queue, work, axis, "accumulate_lines");

@@ -2,7 +2,7 @@
 //
 // nms_overlaps   word j of row i: bit b is set if box order[64 j + b] comes later and overlaps box order[i] too much.
 // nms_select     one work-group (-DSELECT) walks over blocks of 64 rows: the first work-item settles the block (its own 64 x 64
-//                corner of the matrix), then all mark what the kept rows suppress.
+//                corner of the matrix), then all keep its rows and mark what those suppress.
 // nms_lists      a work-group (-DGROUP) per list walks over blocks of 64 boxes in order of score: they are compared
 //                with the boxes kept so far, then with each other, and the first work-item keeps those that are left.
 //                Takes no memory that grows with the square of the boxes, and ends with the last box that is wanted.
@@ -63,27 +63,34 @@ void nms_select(const __global ulong* overlaps, ulong overlaps_offset, const __g
     order += order_offset;
     dropped += dropped_offset;
     keep += keep_offset;
-    __local ulong keep_bits;
+    __local ulong keep_bits, corner[64];
     const int id = get_local_id(0);
-    long total = 0;   // of the first work-item
+    long total = 0;
     for (int word = id; word < words; word += SELECT)
         dropped[word] = 0;
     for (int block = 0; block < words; ++block) {
+        const int size = min(64, count - block * 64);
+        for (int b = id; b < size; b += SELECT)
+            corner[b] = overlaps[(block * 64L + b) * words + block];
         barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
         if (id == 0) {
             ulong gone = dropped[block], bits = 0;
-            for (int b = 0; b < min(64, count - block * 64); ++b)
+            for (int b = 0; b < size; ++b)
                 if (!(gone >> b & 1)) {
                     bits |= 1UL << b;
-                    gone |= overlaps[(long)(block * 64 + b) * words + block];
-                    keep[total++] = order[block * 64 + b];
+                    gone |= corner[b];
                 }
             keep_bits = bits;
         }
         barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+        const ulong kept_here = keep_bits;
+        for (int b = id; b < size; b += SELECT)
+            if (kept_here >> b & 1)
+                keep[total + popcount(kept_here & ((1UL << b) - 1))] = order[block * 64 + b];
+        total += popcount(kept_here);
         for (int word = block + 1 + id; word < words; word += SELECT) {
             ulong gone = dropped[word];
-            for (ulong bits = keep_bits; bits; bits &= bits - 1)
+            for (ulong bits = kept_here; bits; bits &= bits - 1)
                 gone |= overlaps[(block * 64L + (63 - clz(bits & -bits))) * words + word];
             dropped[word] = gone;
         }

@@ -1,15 +1,15 @@
 // Cumulative operators (state.cl) on GPUs. A work-group has `wide` lines beside each other and `deep` lanes along each,
 // and goes from tile to tile along them: a lane has SPAN neighbouring elements of a tile, scans them in registers, and
-// the lanes of a line scan their totals in local memory. Neighbouring work-items lie where memory does: along a line that
-// is dense, across lines that lie side by side.
+// the lanes of a line scan their totals in local memory. Neighbouring work-items lie where memory does: along a line
+// that is dense, across lines that lie side by side.
 //
 // Few long lines are cut into chunks of whole tiles, a work-group for each: `chunk_totals` finds what each adds up to,
 // and a work-group of `scan` begins with the totals of the chunks before its own.
 //
 // -DTEAM=work-items of a group at most; -DSPAN=1|4|8; -DFROM: dtype of an input that is not T, but an integer to be
-// summed or multiplied as one; -DQUADS: lines are dense, and where the operands' lines begin differs by whole quads. Tiles
-// begin at quads then: up to three of the first lane's elements lie before the line, and `places` are that many more
-// than n.
+// summed or multiplied as one; -DQUADS: lines are dense, and where the operands' lines begin differs by whole quads.
+// Tiles begin at quads then: up to three of the first lane's elements lie before the line, and `places` are that many
+// more than n.
 #include "core/dtype.cl"
 #include "core/quad.cl"
 #include "kernels/index/geometry.cl"
@@ -54,7 +54,7 @@ typedef struct {
 #define STARTS(i, e) false
 #endif
 
-// Elements [i, i + SPAN) of a line, scanned, those outside [0, end) standing for others.
+// Elements [i, i + SPAN) of a line, scanned, those outside [0, end) being 0.
 static inline void load_scanned(const line_t line, long i, long end, state_t* s)
 {
     compute_t(T) v[SPAN];
@@ -77,7 +77,8 @@ static inline void load_scanned(const line_t line, long i, long end, state_t* s)
     } else {
 #pragma unroll
         for (int e = 0; e < SPAN; ++e)
-            v[e] = (compute_t(T))load(FROM, line.input, clamp(i + e, 0L, end - 1) * line.input_stride);
+            v[e] = i + e >= 0 && i + e < end ? (compute_t(T))load(FROM, line.input, (i + e) * line.input_stride)
+                                             : (compute_t(T))(0);
     }
 #pragma unroll
     for (int e = 0; e < SPAN; ++e) {

@@ -5,6 +5,7 @@
 #include <clprim/context.hpp>
 #include <clprim/sequence.hpp>
 #include <kernels/index/geometry.hpp>
+#include <kernels/team.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -119,10 +120,11 @@ void sort_tiles(Queue& queue, const Rows& rows, const Tensor& from, const Tensor
 void merge_and_finish(Queue& queue, const Rows& rows, Tensor items, std::int64_t run)
 {
     const bool cpu = queue.device().kind == DeviceKind::cpu;
-    const std::int64_t chunk = cpu ? 256 : 16;
-    const std::size_t local = cpu ? 1 : 64, count = rows.count();
+    const std::int64_t chunk = cpu ? 256 : 4;
+    const std::size_t local = detail::team_for(queue.device()).size, count = rows.count();
     const std::string wide = is_wide(rows.input.dtype) ? " -DWIDE" : "";
-    const std::string options = "-DDIMS=1 -DOPERANDS=1 -DCHUNK=" + std::to_string(chunk) + wide;
+    const std::string options = detail::concat("-DDIMS=1 -DOPERANDS=1 -DCHUNK=", chunk,
+                                               cpu ? "" : detail::concat(" -DGROUP=", local), wide);
     Kernel& merge = queue.context().program("kernels/sort/merge.cl", options).kernel("merge_runs");
     const auto range = [&](std::int64_t columns, std::size_t width) {
         Range result = Range::groups({(columns + width - 1) / width, count, 1}, {width, 1, 1});
@@ -290,10 +292,13 @@ void mode(Queue& queue, const Tensor& sorted, const Tensor& order, const Tensor&
     require(indices.numel() == values.numel(), "mode: ", indices.numel(), " indices for ", values.numel(), " values");
     if (rows == 0)
         return;
-    Kernel& kernel = queue.context()
-                         .program("kernels/sort/mode.cl", "-DT=" + std::string(name_of(sorted.dtype)))
-                         .kernel("mode");
-    queue.launch(kernel, Range::linear(rows, 64), sorted, order, values, indices, rows, n);
+    const Device& device = queue.device();
+    const std::size_t team = detail::team_for(device).size,
+                      used = std::min<std::size_t>(team, std::bit_ceil(std::max<cl_ulong>(n / 4, 1)));
+    const std::string options = detail::concat("-DT=", name_of(sorted.dtype), " -DTEAM=", team);
+    Kernel& kernel = queue.context().program("kernels/sort/mode.cl", options).kernel("mode");
+    queue.launch(kernel, device.kind == DeviceKind::cpu ? Range::linear(rows, 64) : Range::groups(rows, used), sorted,
+                 order, values, indices, rows, n);
 }
 
 void searchsorted(Queue& queue, const SearchSorted& search, const Tensor& values, const Tensor& out)
