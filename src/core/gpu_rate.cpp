@@ -10,6 +10,12 @@ namespace {
 
 bool is_intel(const Device& device) { return device.has_extension("cl_intel_required_subgroup_size"); }
 
+bool has_large_cores(const Device& device)
+{
+    return device.vendor.starts_with("NVIDIA") || device.vendor.starts_with("Advanced Micro Devices") ||
+           device.vendor.starts_with("AMD");
+}
+
 // While one sub-group waits for memory or for its own sums, a second one on the engine works, half as well where both
 // meet at the barriers of their work-group.
 double share_of_peak(double groups, double sub_groups)
@@ -21,6 +27,12 @@ double share_of_peak(double groups, double sub_groups)
 constexpr double clocks_around = 1500;
 
 }  // namespace
+
+std::int64_t resident_items(const Device& device)
+{
+    // Drivers of Intel count vector engines, of eight threads with sixteen lanes each.
+    return std::int64_t{device.compute_units} * (is_intel(device) ? 128 : has_large_cores(device) ? 2048 : 1024);
+}
 
 GpuRate gpu_rate(const Device& device)
 {
@@ -44,9 +56,7 @@ GpuRate gpu_rate(const Device& device)
     case MatrixEngine::mfma: return {units, 4 * units, 32, 256, 2};
     default: break;
     }
-    const bool large = device.vendor.starts_with("NVIDIA") || device.vendor.starts_with("Advanced Micro Devices") ||
-                       device.vendor.starts_with("AMD");
-    return large ? GpuRate{units, 4 * units, 32, 32, 1.6} : GpuRate{units, units, 32, 32, 2};
+    return has_large_cores(device) ? GpuRate{units, 4 * units, 32, 32, 1.6} : GpuRate{units, units, 32, 32, 2};
 }
 
 double launch_clocks(const GpuRate& rate, const Workload& work)

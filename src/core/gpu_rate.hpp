@@ -7,6 +7,9 @@
 
 namespace clprim::detail {
 
+// About how many work-items a GPU holds at once: with fewer it waits for memory.
+CLPRIM_API std::int64_t resident_items(const Device& device);
+
 // Of a vector engine, a SIMD unit: a core of NVIDIA or AMD has four, one of Intel eight or sixteen.
 // All is in clocks, so that a device's frequency does not matter; figures are those of vendors' documents, by family.
 struct GpuRate {

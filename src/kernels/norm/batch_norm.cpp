@@ -5,7 +5,7 @@
 
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
-#include "core/resident_items.hpp"
+#include "core/gpu_rate.hpp"
 
 namespace clprim {
 namespace {

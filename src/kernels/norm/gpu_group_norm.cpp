@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <core/resident_items.hpp>
+#include <core/gpu_rate.hpp>
 
 namespace clprim::detail {
 

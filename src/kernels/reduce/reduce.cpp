@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include <core/resident_items.hpp>
+#include <core/gpu_rate.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
 #include <kernels/reduce/source.hpp>
 #include <kernels/team.hpp>

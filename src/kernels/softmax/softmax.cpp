@@ -7,7 +7,7 @@
 #include "kernels/gemm/gpu_tile.hpp"
 #include "kernels/team.hpp"
 #include "core/operands.hpp"
-#include "core/resident_items.hpp"
+#include "core/gpu_rate.hpp"
 
 namespace clprim {
 namespace {
