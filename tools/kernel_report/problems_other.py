@@ -24,6 +24,8 @@ def losses() -> Iterator[Problem]:
                   backward(cross_entropy, lambda: [empty(4096, 1000, grad=True)]), 4)
     yield Problem("loss: nll of images, float32, 8x21x64x64",
                   lambda: F.nll_loss(empty(8, 21, 64, 64), integers(8, 64, 64)), 4)
+    yield Problem("loss: nll of images, float32, 8x21x512x512",
+                  lambda: F.nll_loss(empty(8, 21, 512, 512), integers(8, 512, 512)), 4)
     yield Problem("loss: smooth l1, float32, 1M", lambda: F.smooth_l1_loss(empty(1 << 20), empty(1 << 20)), 4)
     yield Problem("loss: multi margin, float32, 4096x100",
                   lambda: F.multi_margin_loss(empty(4096, 100), integers(4096)))

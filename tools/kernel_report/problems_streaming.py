@@ -85,6 +85,10 @@ def sums() -> Iterator[Problem]:
     yield Problem("sum: argmax of rows, float32, 4096x4096", lambda: empty(4096, 4096).argmax(1), 4)
     yield Problem("sum: variance of rows, float32, 4096x4096", lambda: empty(4096, 4096).var(1), 4)
     yield Problem("sum: norm, float32, 16M", lambda: empty(4096, 4096).norm(), 4)
+    yield Problem("sum: rows, float32, 65536x128", lambda: empty(65536, 128).sum(1), 4)
+    yield Problem("sum: channels of NHWC, float32, 32x64x56x56",
+                  lambda: empty(32, 64, 56, 56, channels_last=True).sum((0, 2, 3)), 4)
+    yield Problem("sum: channels of NCHW, float32, 32x512x7x7", lambda: empty(32, 512, 7, 7).sum((0, 2, 3)), 4)
     yield Problem("sum: cumsum of rows, float32, 4096x4096", lambda: empty(4096, 4096).cumsum(1), 4)
     yield Problem("sum: cumsum of columns, float32, 4096x4096", lambda: empty(4096, 4096).cumsum(0), 4)
     yield Problem("sum: cumsum of rows, float32, 8x50257", lambda: empty(8, 50257).cumsum(1), 4)
@@ -105,6 +109,15 @@ def softmax() -> Iterator[Problem]:
             yield Problem(f"softmax: backward {line}",
                           backward(lambda x: torch.log_softmax(x, 1),
                                    lambda d=dtype, s=shape: [empty(*s, dtype=d, grad=True)]), SIZES[dtype])
+
+
+    for shape in ((1, 50257), (8, 128256)):   # of a language model that decodes
+        line = f"few long rows, float32, {'x'.join(map(str, shape))}"
+        yield Problem(f"softmax: forward {line}", lambda s=shape: torch.softmax(empty(*s), 1), 4)
+        yield Problem(f"softmax: backward {line}",
+                      backward(lambda x: torch.softmax(x, 1), lambda s=shape: [empty(*s, grad=True)]), 4)
+    yield Problem("softmax: forward axis 1, float32, 8x21x512x512",
+                  lambda: torch.log_softmax(empty(8, 21, 512, 512), 1), 4)
 
 
 def norms() -> Iterator[Problem]:
@@ -151,6 +164,12 @@ def norms() -> Iterator[Problem]:
         yield Problem(f"group_norm: forward, {dtype}, 8x128x32x32",
                       lambda i=images: without_gradients(group_norm, i()), size)
         yield Problem(f"group_norm: backward, {dtype}, 8x128x32x32", backward(group_norm, images), size)
+
+        def large_images(d=dtype):
+            return [empty(1, 128, 512, 512, dtype=d, grad=True), *channels(128, d)]
+        yield Problem(f"group_norm: forward, {dtype}, 1x128x512x512",
+                      lambda i=large_images: without_gradients(group_norm, i()), size)
+        yield Problem(f"group_norm: backward, {dtype}, 1x128x512x512", backward(group_norm, large_images), size)
 
 
 def pools() -> Iterator[Problem]:
