@@ -22,6 +22,7 @@ def register() -> None:
     for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.linalg_eig, aten.linalg_householder_product,
                    aten.ormqr):
         fake_impls.op_implementations_dict[packet.default] = _contiguous
+    fake_impls.op_implementations_dict[aten._scaled_dot_product_fused_attention_overrideable.default] = _attention
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         for key in (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1):
             getattr(aten, name).input.py_impl(key)(functools.partial(_decomposed, name))
@@ -82,6 +83,18 @@ def _contiguous(fake_mode, func, *args, **kwargs):
     with fake_mode:
         return tree_map_only(torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=t.device),
                              meta_table[func](*args, **kwargs))
+
+
+def _attention(fake_mode, func, query, *args, **kwargs):
+    """Of float64 the logarithms that the backward pass reads are float64; PyTorch's meta has float32."""
+    from torch._decomp import meta_table
+
+    if query.device.type != "ocl" or query.dtype != torch.float64:
+        return NotImplemented
+    with fake_mode:
+        out, logarithms, *others = meta_table[func](query, *args, **kwargs)
+        return out, logarithms.double(), *tree_map_only(
+            torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=query.device), others)
 
 
 def _layout(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:

@@ -175,6 +175,12 @@ def test_sines_and_cosines_of_sines_and_cosines(dtype):
     check(lambda x: torch.sin(torch.sin(x)) + torch.cos(torch.sin(x)) * torch.cos(x), x)
 
 
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_attention_of_doubles_with_a_gradient(dynamic):
+    q, k, v = (torch.randn(2, 3, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    check(lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k.sin(), v), q, k, v, dynamic=dynamic)
+
+
 def test_functions_of_two_numbers():
     x, y = randn(100), randn(100)
     check(lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.copysign(x, y), x.abs() ** y, x ** 3,
