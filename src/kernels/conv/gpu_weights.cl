@@ -38,11 +38,12 @@ __kernel void conv_block_weights(const __global storage_t(X)* w, ulong w_offset,
         return;
     const int line = get_global_id(1), group = line / rows_of_taps, y = line - group * rows_of_taps;
     const bool inside = row < p.rows && c < q.depth;
-    const long step = p.tap_period[2] * q.tap_strides[axes.y];
+    const long row_stride = axes.x == 1 ? q.tap_strides[1] : q.tap_strides[2];   // constant places stay in registers
+    const long tap_stride = axes.y == 1 ? q.tap_strides[1] : q.tap_strides[2], step = p.tap_period[2] * tap_stride;
     w += w_offset;
     if (inside)
-        w += group * q.group_stride + row * q.row_stride + c * q.depth_stride + p.tap_first[2] * q.tap_strides[axes.y] +
-             (p.tap_first[1] + y * p.tap_period[1]) * q.tap_strides[axes.x];
+        w += group * q.group_stride + row * q.row_stride + c * q.depth_stride + p.tap_first[2] * tap_stride +
+             (p.tap_first[1] + y * p.tap_period[1]) * row_stride;
     packed += packed_offset + ((ulong)line * lines + c) * width + row;
     int k = c;
     for (int x = 0; x < taps; ++x, k += depth, w += step, packed += (long)depth * width)
