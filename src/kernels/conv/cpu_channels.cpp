@@ -91,13 +91,7 @@ Tensor packed_weights(Queue& queue, const Call& call, const Program& program, co
             fill_zero(queue, packed);
             return packed;
         }
-        PackProblem taps = pack_problem(call, false);
-        Tensor w = call.w;
-        for (int i = 0; i < 3; ++i) {
-            w.offset += p.tap_first[i] * taps.tap_strides[i];
-            taps.tap_strides[i] *= p.tap_period[i];
-            taps.taps[i] = p.taps[i];
-        }
+        const auto [w, taps] = weights_of_launch(call, p);
         queue.launch(program.kernel("conv_channels_pack"),
                      Range::linear(static_cast<std::size_t>(columns + p.depth), 64), w, packed, taps);
         return packed;

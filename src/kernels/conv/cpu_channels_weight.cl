@@ -70,23 +70,16 @@ void conv_channels_weight(const __global real* x, ulong x_offset, const __global
 {
     const int taps_x = p.taps[2], taps_y = p.taps[1], taps = p.taps[0] * taps_y * taps_x, channels = p.depth;
     const long all_rows = (long)channels * taps;
-    const long row_blocks = (all_rows + p.tile_rows - 1) / p.tile_rows;
-    const long output_blocks = (p.rows + p.tile_pixels - 1) / p.tile_pixels;
-    const long id = get_group_id(0);
-    const long first_row = id % row_blocks * p.tile_rows;
-    const long first_output = id / row_blocks % output_blocks * p.tile_pixels;
-    const long part = id / row_blocks / output_blocks % p.parts, group = id / row_blocks / output_blocks / p.parts;
-    const int row_count = min(p.tile_rows, all_rows - first_row);
-    const int output_count = min(p.tile_pixels, p.rows - first_output);
+    const weight_block own = find_weight_block(&p, get_group_id(0));
     const int width = p.out[2], height = p.out[1], depth = p.out[0], stretch = p.tile_depth;
     const int stretches = (width + stretch - 1) / stretch, scale = p.scale[2], in_x = p.in[2];
     const long units = p.batch * depth * height * stretches;
-    const long begin = units * part / p.parts, end = units * (part + 1) / p.parts;
+    const long begin = units * own.part / p.parts, end = units * (own.part + 1) / p.parts;
     const long x_step = p.source_strides[4] * scale, dy_step = p.result_strides[4];
 
-    x += x_offset + group * channels;
-    dy += dy_offset + group * p.rows + first_output;
-    const int sums_count = (output_count + WIDE - 1) / WIDE * row_count * WIDE;
+    x += x_offset + own.group * channels;
+    dy += dy_offset + own.group * p.rows + own.first_output;
+    const int sums_count = (own.output_count + WIDE - 1) / WIDE * own.row_count * WIDE;
     for (int i = 0; i < sums_count; ++i)
         tiles[i] = 0;
 
@@ -97,9 +90,9 @@ void conv_channels_weight(const __global real* x, ulong x_offset, const __global
         const int count = min(stretch, width - from_x);
         const __global real* dy_line = dy + n * p.result_strides[0] + z * p.result_strides[2] +
                                        y * p.result_strides[3] + from_x * dy_step;
-        for (int row = 0, channel_count; row < row_count; row += channel_count) {
-            const int tap = (first_row + row) / channels, channel = first_row + row - (long)tap * channels;
-            channel_count = min(channels - channel, row_count - row);
+        for (int row = 0, channel_count; row < own.row_count; row += channel_count) {
+            const int tap = (own.first_row + row) / channels, channel = own.first_row + row - (long)tap * channels;
+            channel_count = min(channels - channel, own.row_count - row);
             const int tap_z = tap / (taps_x * taps_y), tap_y = tap / taps_x % taps_y, tap_x = tap % taps_x;
             const int sz = z * (int)p.scale[0] + (int)p.shift[0] + tap_z * (int)p.step[0];
             const int sy = y * (int)p.scale[1] + (int)p.shift[1] + tap_y * (int)p.step[1];
@@ -111,16 +104,17 @@ void conv_channels_weight(const __global real* x, ulong x_offset, const __global
                 continue;
             const __global real* from = x + n * p.source_strides[0] + sz * p.source_strides[2] +
                                         sy * p.source_strides[3] + sx * p.source_strides[4] + low * x_step + channel;
-            for (int o = 0; o < output_count; o += PANEL) {
-                __local real* to = tiles + ((long)(o / WIDE) * row_count + row) * WIDE + o % WIDE;
-                BY_WIDTH(weight, output_count - o, to, from, x_step, dy_line + low * dy_step + o, dy_step, high - low,
+            for (int o = 0; o < own.output_count; o += PANEL) {
+                __local real* to = tiles + ((long)(o / WIDE) * own.row_count + row) * WIDE + o % WIDE;
+                BY_WIDTH(weight, own.output_count - o, to, from, x_step, dy_line + low * dy_step + o, dy_step,
+                         high - low,
                          channel_count);
             }
         }
     }
 
-    sums += sums_offset + ((part * p.groups + group) * p.rows + first_output) * all_rows + first_row;
-    for (int o = 0; o < output_count; o += WIDE)
-        write_sums(sums + o * all_rows, all_rows, tiles + (long)(o / WIDE) * row_count * WIDE, row_count,
-                   min(WIDE, output_count - o));
+    sums += sums_offset + ((own.part * p.groups + own.group) * p.rows + own.first_output) * all_rows + own.first_row;
+    for (int o = 0; o < own.output_count; o += WIDE)
+        write_sums(sums + o * all_rows, all_rows, tiles + (long)(o / WIDE) * own.row_count * WIDE, own.row_count,
+                   min(WIDE, own.output_count - o));
 }

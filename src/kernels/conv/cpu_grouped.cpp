@@ -20,13 +20,7 @@ const Program& program_for(Queue& queue, const Call& call)
 Tensor packed_weights(Queue& queue, const Call& call, const Program& program, const ImplicitProblem& p)
 {
     const auto pack = [&] {
-        PackProblem taps = pack_problem(call, false);
-        Tensor w = call.w;
-        for (int i = 0; i < 3; ++i) {
-            w.offset += p.tap_first[i] * taps.tap_strides[i];
-            taps.tap_strides[i] *= p.tap_period[i];
-            taps.taps[i] = p.taps[i];
-        }
+        const auto [w, taps] = weights_of_launch(call, p);
         const cl_long size = p.groups * p.rows * p.total_depth();
         const Tensor packed = queue.context().empty({std::max<cl_long>(size, 1)}, real_type(call.dtype), queue);
         if (size > 0)

@@ -17,40 +17,33 @@ void conv_implicit_weight(const __global stored* x, ulong x_offset, const __glob
 {
     const int taps = p.taps[0] * p.taps[1] * p.taps[2];
     const long all_rows = p.depth * taps, pixels = p.batch * p.out[0] * p.out[1] * p.out[2];
-    const long row_blocks = (all_rows + p.tile_rows - 1) / p.tile_rows;
-    const long output_blocks = (p.rows + p.tile_pixels - 1) / p.tile_pixels;
-    const long id = get_group_id(0);
-    const long first_row = id % row_blocks * p.tile_rows;
-    const long first_output = id / row_blocks % output_blocks * p.tile_pixels;
-    const long part = id / row_blocks / output_blocks % p.parts, group = id / row_blocks / output_blocks / p.parts;
-    const int row_count = min(p.tile_rows, all_rows - first_row);
-    const int output_count = min(p.tile_pixels, p.rows - first_output);
-    const long begin = pixels * part / p.parts, end = pixels * (part + 1) / p.parts;
-    const int padded_rows = (row_count + 11) / 12 * 12;
+    const weight_block own = find_weight_block(&p, get_group_id(0));
+    const long begin = pixels * own.part / p.parts, end = pixels * (own.part + 1) / p.parts;
+    const int padded_rows = (own.row_count + 11) / 12 * 12;
     const int pitch = p.tile_depth + LANES, output_length = pitch * WIDE;
 
-    x += x_offset + group * p.depth * p.source_strides[1];
-    dy += dy_offset + (group * p.rows + first_output) * p.result_strides[1];
-    p.source_size -= group * p.depth * p.source_strides[1];
-    const long dy_size = p.result_size - (group * p.rows + first_output) * p.result_strides[1];
+    x += x_offset + own.group * p.depth * p.source_strides[1];
+    dy += dy_offset + (own.group * p.rows + own.first_output) * p.result_strides[1];
+    p.source_size -= own.group * p.depth * p.source_strides[1];
+    const long dy_size = p.result_size - (own.group * p.rows + own.first_output) * p.result_strides[1];
 
     for (long pixel = begin; pixel < end; pixel += p.tile_depth) {
         const int count = min((long)p.tile_depth, end - pixel);
         pixel_runs runs;
         find_runs(&runs, &p, pixel, count);
-        for (int o = 0; o < output_count; o += WIDE) {
+        for (int o = 0; o < own.output_count; o += WIDE) {
             p.result_size = dy_size - o * p.result_strides[1];
             pack_outputs(outputs + o / WIDE * output_length, dy + o * p.result_strides[1], &p, &runs,
-                         min(WIDE, output_count - o));
+                         min(WIDE, own.output_count - o));
         }
-        for (int r = 0; r < row_count; r += group_rows) {
-            const int group_count = min(group_rows, row_count - r);
-            pack_rows(rows, pitch, x, &p, &runs, first_row + r, group_count);
-            for (int o = 0; o < output_count; o += WIDE) {
+        for (int r = 0; r < own.row_count; r += group_rows) {
+            const int group_count = min(group_rows, own.row_count - r);
+            pack_rows(rows, pitch, x, &p, &runs, own.first_row + r, group_count);
+            for (int o = 0; o < own.output_count; o += WIDE) {
                 const __local real* B = outputs + o / WIDE * output_length;
                 for (int i = 0; i < group_count; i += 12) {
                     __local real* C = tiles + (o / WIDE * padded_rows + r + i) * WIDE;
-                    if (output_count - o > LANES)
+                    if (own.output_count - o > LANES)
                         tile_12(rows + i * pitch, pitch, B, count, C, pixel > begin);
                     else
                         tile_12_half(rows + i * pitch, pitch, B, count, C, pixel > begin);
@@ -59,8 +52,8 @@ void conv_implicit_weight(const __global stored* x, ulong x_offset, const __glob
         }
     }
 
-    sums += sums_offset + ((part * p.groups + group) * p.rows + first_output) * all_rows + first_row;
-    for (int o = 0; o < output_count; o += WIDE)
-        write_sums(sums + o * all_rows, all_rows, tiles + o / WIDE * padded_rows * WIDE, row_count,
-                   min(WIDE, output_count - o));
+    sums += sums_offset + ((own.part * p.groups + own.group) * p.rows + own.first_output) * all_rows + own.first_row;
+    for (int o = 0; o < own.output_count; o += WIDE)
+        write_sums(sums + o * all_rows, all_rows, tiles + o / WIDE * padded_rows * WIDE, own.row_count,
+                   min(WIDE, own.output_count - o));
 }

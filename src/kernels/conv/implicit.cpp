@@ -93,6 +93,17 @@ PackProblem pack_problem(const Call& call, bool taps_inner)
     return pack;
 }
 
+LaunchWeights weights_of_launch(const Call& call, const ImplicitProblem& p)
+{
+    LaunchWeights result{call.w, pack_problem(call, false)};
+    for (int i = 0; i < 3; ++i) {
+        result.w.offset += p.tap_first[i] * result.taps.tap_strides[i];
+        result.taps.tap_strides[i] *= p.tap_period[i];
+        result.taps.taps[i] = p.taps[i];
+    }
+    return result;
+}
+
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p)
 {
     const cl_long size = call.w.numel(), ordered = weights_in_order(call.problem, p.taps_inner);

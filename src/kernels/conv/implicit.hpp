@@ -55,6 +55,12 @@ inline DataType real_type(DataType dtype) { return dtype == DataType::float64 ? 
 bool weights_in_order(const Problem& problem, bool taps_inner);
 // How a matrix [group, row][k] of the weights of a pass is filled from the tensor.
 PackProblem pack_problem(const Call& call, bool taps_inner);
+// The same of the taps of one launch, channels innermost.
+struct LaunchWeights {
+    Tensor w;
+    PackProblem taps;
+};
+LaunchWeights weights_of_launch(const Call& call, const ImplicitProblem& p);
 // The weights as a matrix of reals [group, row][k], in place where they lie so; says in `p` how they lie.
 Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 // Makes one long row of positions along rows and planes where nothing tells them apart.

@@ -2,6 +2,29 @@
 #define MAX_LANES 256
 #include "kernels/conv/runs.cl"
 
+// What a work-group sums up: some rows of (channel, tap) of some outputs of a group, over one part of the pixels.
+typedef struct {
+    long first_row, first_output, part, group;
+    int row_count, output_count;
+} weight_block;
+
+static inline weight_block find_weight_block(const implicit_problem* p, long id)
+{
+    const long rows = p->depth * p->taps[0] * p->taps[1] * p->taps[2];
+    const long row_blocks = (rows + p->tile_rows - 1) / p->tile_rows;
+    const long output_blocks = (p->rows + p->tile_pixels - 1) / p->tile_pixels;
+    weight_block b;
+    b.first_row = id % row_blocks * p->tile_rows;
+    id /= row_blocks;
+    b.first_output = id % output_blocks * p->tile_pixels;
+    id /= output_blocks;
+    b.part = id % p->parts;
+    b.group = id / p->parts;
+    b.row_count = min(p->tile_rows, rows - b.first_row);
+    b.output_count = min(p->tile_pixels, p->rows - b.first_output);
+    return b;
+}
+
 // target[pixel][WIDE]: dy of `columns` outputs. Vectors may write up to LANES - 1 pixels more.
 static inline void pack_outputs(__local real* target, const __global stored* dy, const implicit_problem* p,
                          const pixel_runs* runs, int columns)
