@@ -1,6 +1,7 @@
 #include <clprim/norm.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/team.hpp"
@@ -162,20 +163,27 @@ struct Passes {
                        channel...);
         if (!out.defined())
             return;
+        transform(wanted, coefficients);
+    }
+
+    // The second pass over x: of coefficients, or of the parameters that they follow from.
+    template <class... Source>
+    void transform(std::int64_t wanted, const Source&... source) const
+    {
         const bool crossing = crosses_in_quads(team, shape, {&x, &dy, &out});
         const std::int64_t vec = crossing ? 4 : team.vec;
         std::int64_t share = 1;
         const std::int64_t owned = std::max<std::int64_t>(16, 4 * vec);   // elements
         Range range = Range::groups(divide_up(x.numel(), std::int64_t(team.size) * owned), team.size);
-        if (cpu) {
+        if (team.size == 1) {
             const std::int64_t rows = shape.inner > 1 ? std::int64_t(shape.outer) * shape.channels : shape.outer;
             const std::int64_t row = shape.inner > 1 ? shape.inner : shape.channels;
             share = std::max(divide_up(rows, wanted * 4), divide_up(8192, row));
             range = Range::groups(divide_up(rows, share));
         }
-        const Program& second = crossing ? program_for(queue, types, {4, team.size}, shape, true) : program;
-        detail::launch(queue, second.kernel("transform_all"), range, x, dy, out, shape, coefficients,
-                       cl_ulong(share));
+        const detail::Team second = crossing ? detail::Team{4, team.size} : team;
+        const Program& program = program_for(queue, types, second, shape, crossing);
+        detail::launch(queue, program.kernel("transform_all"), range, x, dy, out, shape, source..., cl_ulong(share));
     }
 };
 
@@ -211,9 +219,17 @@ void batch_norm(Queue& queue, const BatchNorm& p)
         require_statistics({&p.save_mean, &p.save_invstd}, shape.channels, acc);
     const detail::Team team = team_for_shape(queue.device(), shape, {&p.x, &p.y});
     const DataType w = parameter_type({&p.weight, &p.bias, &p.running_mean, &p.running_var}, shape.channels, acc);
-    const Parameters types{p.x.dtype, w, acc, p.training ? " -DTRAINING" : ""};
+    // In evaluation a GPU finds coefficients where it uses them: a launch less.
+    const auto in_vectors = [&](const Tensor* t) { return !t->defined() || t->buffer_offset() % team.vec == 0; };
+    const bool direct = team.size > 1 && !p.training && !empty && detail::accumulate_type(w) == acc &&
+                        std::ranges::all_of(std::array{&p.weight, &p.bias, &p.running_mean, &p.running_var},
+                                            in_vectors);
+    const Parameters types{p.x.dtype, w, acc, p.training ? " -DTRAINING" : direct ? " -DDIRECT" : ""};
     const Tensor none;
     const Passes passes{queue, types, team, shape, p.x, p.x, empty ? none : p.y, p.x, p.training};
+    if (direct)
+        return passes.transform(1, p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd,
+                                AccScalar{p.eps, acc});
     passes.run(p.weight, p.bias, p.running_mean, p.running_var, p.save_mean, p.save_invstd, AccScalar{p.eps, acc},
                AccScalar{p.momentum, acc});
 }

@@ -226,6 +226,47 @@ __kernel void finish(const __global acc_t* partial, ulong partial_offset, uint p
 
 // ---- second pass ----
 
+#ifdef DIRECT
+// Evaluation on GPUs: no kernel goes ahead, channels' coefficients follow from their parameters where they are used.
+typedef const __global storage_t(W)* parameters_t;
+typedef struct { parameters_t weight, bias, mean, variance; acc_t epsilon; } source_t;
+#define SOURCE source_t
+#define SOURCE_PARAMETERS                                                                                             \
+    parameters_t weight, ulong weight_offset, parameters_t bias, ulong bias_offset, parameters_t mean,                \
+    ulong mean_offset, parameters_t variance, ulong variance_offset, __global acc_t* save_mean,                       \
+    ulong save_mean_offset, __global acc_t* save_invstd, ulong save_invstd_offset, acc_t epsilon
+#define SAVE_STATISTICS                                                                                               \
+    for (uint i = get_global_id(0); save_mean && i < shape.channels; i += get_global_size(0)) {                       \
+        save_mean[save_mean_offset + i] = load(W, mean, mean_offset + i);                                             \
+        save_invstd[save_invstd_offset + i] = 1 / sqrt(load(W, variance, variance_offset + i) + epsilon);             \
+    }
+#define SOURCE_OFFSETS                                                                                                \
+    const source_t coefficients = {weight ? weight + weight_offset : 0, bias ? bias + bias_offset : 0,                \
+                                   mean + mean_offset, variance + variance_offset, epsilon};
+
+static inline coefficients_t load_coefficients(source_t s, uint channels, uint c)
+{
+    coefficients_t k;
+    const acc_t invstd = 1 / sqrt(load(W, s.variance, c) + s.epsilon);
+    k.center = load(W, s.mean, c);
+    k.k0 = s.bias ? load(W, s.bias, c) : 0;
+    k.k1 = s.weight ? invstd * load(W, s.weight, c) : invstd;
+    k.k2 = 0;
+    return k;
+}
+
+static inline vec_t transform_columns(vec_t x, vec_t dy, source_t s, uint channels, uint c)
+{
+    const vec_t invstd = 1 / sqrt(load_vector(W, s.variance, c) + s.epsilon);
+    return fma(x - load_vector(W, s.mean, c), s.weight ? invstd * load_vector(W, s.weight, c) : invstd,
+               s.bias ? load_vector(W, s.bias, c) : (vec_t)(0));
+}
+#else
+#define SOURCE const __global acc_t*
+#define SOURCE_PARAMETERS const __global acc_t* coefficients, ulong coefficients_offset
+#define SAVE_STATISTICS
+#define SOURCE_OFFSETS coefficients += coefficients_offset;
+
 static inline coefficients_t load_coefficients(const __global acc_t* p, uint channels, uint c)
 {
     coefficients_t k;
@@ -246,6 +287,7 @@ static inline vec_t transform_columns(vec_t x, vec_t dy, const __global acc_t* c
     return v;
 #endif
 }
+#endif
 
 #if TEAM > 1
 // 64-bit division takes hundreds of instructions.
@@ -259,7 +301,7 @@ typedef uint count_t;
 // quad may begin in one plane and end in the next. All of x is whole vectors.
 #ifdef CROSSING
 #define UNIT VEC
-static inline vec_t transform_crossing(vec_t x, vec_t dy, const __global acc_t* coefficients, uint channels, uint c,
+static inline vec_t transform_crossing(vec_t x, vec_t dy, SOURCE coefficients, uint channels, uint c,
                                        uint left)
 {
     const vec_t v = transform(x, dy, load_coefficients(coefficients, channels, c));
@@ -280,9 +322,9 @@ static inline vec_t transform_crossing(vec_t x, vec_t dy, const __global acc_t* 
 #define OWNED (16 / VEC > AHEAD ? 16 / VEC : AHEAD)
 __kernel __attribute__((reqd_work_group_size(TEAM, 1, 1)))
 void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __global storage_t(X)* out,
-                   ulong out_offset, shape_t shape, const __global acc_t* coefficients, ulong coefficients_offset,
-                   ulong unused)
+                   ulong out_offset, shape_t shape, SOURCE_PARAMETERS, ulong unused)
 {
+    SAVE_STATISTICS
     const bool columns = COLUMNS;
     const count_t total = (ulong)shape.outer * shape.channels * shape.inner / VEC;
     const count_t first = (count_t)get_group_id(0) * (TEAM * OWNED) + team_rank();
@@ -296,7 +338,7 @@ void transform_all(input_t x, ulong x_offset, input_t dy, ulong dy_offset, __glo
     x += x_offset;
     dy += dy_offset;
     out += out_offset;
-    coefficients += coefficients_offset;
+    SOURCE_OFFSETS
     vec_t xs[OWNED], dys[OWNED];
 #pragma unroll
     for (uint e = 0; e < OWNED; ++e) {
