@@ -18,7 +18,7 @@ class Launch:
     group_size: int     # 0 where the driver chooses
     local_argument: int
     groups: int         # of the largest such launch
-    items: int          # of it
+    items: int = 0      # of it
     times: int = 1      # that it is launched
 
     @property
