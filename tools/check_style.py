@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, and files without a last newline (`make
-check`).
+"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, files without a last newline, and variadic macros
+in kernels (`make check`).
 
 tools/long_lines.txt says how many long lines the older files have; more than that is an error. `--update` writes down
 where there are fewer now. `--mend` has clang-format break the long lines of C++ files, and nothing else of them.
 """
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KNOWN = ROOT / "tools/long_lines.txt"
 COLUMNS = 120
+VARIADIC = re.compile(r"\s*#\s*define\s+\w+\([^)]*\.\.\.")
 SUFFIXES = {".cpp", ".hpp", ".h", ".c", ".cl", ".py", ".sh", ".cmake"}
 
 
@@ -44,6 +46,8 @@ def blemishes(name, text):
             yield f"{name}:{number}: blanks at the end of the line"
         if "\t" in line and not name.endswith("Makefile"):
             yield f"{name}:{number}: a tab"
+        if name.endswith(".cl") and VARIADIC.match(line):
+            yield f"{name}:{number}: a variadic macro, which OpenCL C has not (NVIDIA's compiler refuses it)"
     if text and not text.endswith("\n"):
         yield f"{name}: no newline at the end"
 

@@ -95,7 +95,10 @@ Device read_device(const cl::Platform& platform, const cl::Device& handle)
     device.compute_units = std::max<cl_uint>(1, handle.getInfo<CL_DEVICE_MAX_COMPUTE_UNITS>());
     device.global_memory = handle.getInfo<CL_DEVICE_GLOBAL_MEM_SIZE>();
     device.max_allocation = handle.getInfo<CL_DEVICE_MAX_MEM_ALLOC_SIZE>();
+    // NVIDIA counts four bytes of its own in every launch with local memory from the host: all of it would be refused.
     device.local_memory = handle.getInfo<CL_DEVICE_LOCAL_MEM_SIZE>();
+    if (contains_ignoring_case(device.vendor, "nvidia"))
+        device.local_memory -= 4;
     device.max_work_group_size = handle.getInfo<CL_DEVICE_MAX_WORK_GROUP_SIZE>();
     device.global_cache = handle.getInfo<CL_DEVICE_GLOBAL_MEM_CACHE_SIZE>();
     detail::apply_device_figures(device, environment("CLPRIM_DEVICE_FIGURES"));

@@ -63,7 +63,7 @@ def radeon(name, product, units, **core) -> Target:
 
 def geforce(name, product, units, **core) -> Target:
     figures = (f"vendor=NVIDIA Corporation,name=NVIDIA {product},compute_units={units},c_standard=CL1.2,fp16=0,fp64=1,"
-               "sub_groups=0,sub_group_sizes=,int64_atomics=1,local_memory=49152,max_work_group_size=1024,"
+               "sub_groups=0,sub_group_sizes=,int64_atomics=1,local_memory=49148,max_work_group_size=1024,"
                "extensions=cl_khr_fp64:cl_khr_int64_base_atomics:cl_nv_compiler_options:cl_nv_device_attribute_query")
     return Target(name, product, "nvidia", figures, cores=units, registers=512, **core)
 

@@ -174,14 +174,14 @@ DEFINE_ACTIVATE(activate_half, half_vec)
 #endif
 // Calls the narrowest tile that has all `rows` of a panel.
 #if PANEL_VECTORS > 1
-#define BY_WIDTH(WHERE, rows, ...)                                                                              \
-    ((rows) <= LANES / 2           ? tile_##WHERE##_half(__VA_ARGS__)                                           \
-     : (rows) <= LANES             ? tile_##WHERE##_one(__VA_ARGS__)                                            \
-     : (rows) <= LANES + LANES / 2 ? tile_##WHERE##_more(__VA_ARGS__)                                           \
-                                   : tile_##WHERE##_two(__VA_ARGS__))
+#define BY_WIDTH(WHERE, rows, ARGUMENTS)                                                                        \
+    ((rows) <= LANES / 2           ? tile_##WHERE##_half ARGUMENTS                                              \
+     : (rows) <= LANES             ? tile_##WHERE##_one ARGUMENTS                                               \
+     : (rows) <= LANES + LANES / 2 ? tile_##WHERE##_more ARGUMENTS                                              \
+                                   : tile_##WHERE##_two ARGUMENTS)
 #else
-#define BY_WIDTH(WHERE, rows, ...)                                                                              \
-    ((rows) <= LANES / 2 ? tile_##WHERE##_half(__VA_ARGS__) : tile_##WHERE##_one(__VA_ARGS__))
+#define BY_WIDTH(WHERE, rows, ARGUMENTS)                                                                        \
+    ((rows) <= LANES / 2 ? tile_##WHERE##_half ARGUMENTS : tile_##WHERE##_one ARGUMENTS)
 #endif
 
 // Bias, old value and activation of `count` pixels by `rows` rows, and their way to memory.

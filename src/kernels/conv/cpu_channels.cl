@@ -151,8 +151,9 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
                     done = near_tile(count - at, sums, &end, near + at * near_pitch, near, panel, from, near_pitch, 1,
                                      taps * channels);
                 else
-                    done = BY_WIDTH(placed, rows, count - at, sums, &end, source + first_channel, zeros, panel, from,
-                                    pitch, own_taps, own_channels);
+                    done = BY_WIDTH(placed, rows,
+                                    (count - at, sums, &end, source + first_channel, zeros, panel, from, pitch,
+                                     own_taps, own_channels));
                 if (!end.whole)
                     finish_tile(sums, end.result, end.bias, end.places, done, rows, &finish);
                 else if (end.apart)

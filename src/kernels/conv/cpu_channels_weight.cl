@@ -106,9 +106,8 @@ void conv_channels_weight(const __global real* x, ulong x_offset, const __global
                                         sy * p.source_strides[3] + sx * p.source_strides[4] + low * x_step + channel;
             for (int o = 0; o < own.output_count; o += PANEL) {
                 __local real* to = tiles + ((long)(o / WIDE) * own.row_count + row) * WIDE + o % WIDE;
-                BY_WIDTH(weight, own.output_count - o, to, from, x_step, dy_line + low * dy_step + o, dy_step,
-                         high - low,
-                         channel_count);
+                BY_WIDTH(weight, own.output_count - o,
+                         (to, from, x_step, dy_line + low * dy_step + o, dy_step, high - low, channel_count));
             }
         }
     }

@@ -104,8 +104,9 @@ void conv_winograd(const __global real* source, ulong source_offset, const __glo
             const __global real* U = weights + row / PANEL * panel_size;
             for (int i = 0; i < POINTS; ++i, U += channels * PANEL)
                 for (int at = 0; at < count;)
-                    at += BY_WIDTH(dense, own_rows, count - at, M + (i * block + at) * PANEL, &end,
-                                   V + i * step + at * pitch, zeros, U, places, pitch, 1, channels);
+                    at += BY_WIDTH(dense, own_rows,
+                                   (count - at, M + (i * block + at) * PANEL, &end, V + i * step + at * pitch, zeros,
+                                    U, places, pitch, 1, channels));
             for (int i = 0; i < count; ++i) {
                 const tile_place at = place_of(&p, first + i);
                 real out[4 * PANEL], *from = out;

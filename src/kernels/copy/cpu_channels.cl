@@ -67,14 +67,14 @@ typedef lanes_t __attribute__((aligned(sizeof(ELEMENT)))) anywhere_t;
         }                                                                                                              \
     }
 #if CHANNELS > 2
-#define THIRD(...) __VA_ARGS__
+#define THIRD(STATEMENT) STATEMENT
 #else
-#define THIRD(...)
+#define THIRD(STATEMENT)
 #endif
 #if CHANNELS > 3
-#define FOURTH(...) __VA_ARGS__
+#define FOURTH(STATEMENT) STATEMENT
 #else
-#define FOURTH(...)
+#define FOURTH(STATEMENT)
 #endif
 #define SIDE_BY_SIDE(i, c) (i * CHANNELS + c)
 #define RUN_OF_ALL(i, k) (i * CHANNELS + k * LANES)

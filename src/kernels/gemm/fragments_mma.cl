@@ -70,19 +70,21 @@ static inline uint4 load_matrices(sub_group g, const __local uint* slab, int beg
                          : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
     return (uint4)(x, y, z, w);
 }
-#define MMA_float16 "m16n8k16.row.col.f32.f16.f16.f32", "+f"
-#define MMA_bfloat16 "m16n8k16.row.col.f32.bf16.bf16.f32", "+f"
+#define MMA_float16 "m16n8k16.row.col.f32.f16.f16.f32"
+#define MMA_bfloat16 "m16n8k16.row.col.f32.bf16.bf16.f32"
+#define MMA_SUM_float16 "+f"
+#define MMA_SUM_bfloat16 "+f"
+#define MMA_SUM_int8 "+r"
 #if A_UNSIGNED && B_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.u8.u8.s32", "+r"
+#define MMA_int8 "m16n8k32.row.col.s32.u8.u8.s32"
 #elif A_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.u8.s8.s32", "+r"
+#define MMA_int8 "m16n8k32.row.col.s32.u8.s8.s32"
 #elif B_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.s8.u8.s32", "+r"
+#define MMA_int8 "m16n8k32.row.col.s32.s8.u8.s32"
 #else
-#define MMA_int8 "m16n8k32.row.col.s32.s8.s8.s32", "+r"
+#define MMA_int8 "m16n8k32.row.col.s32.s8.s8.s32"
 #endif
-#define MMA(c, a, b0, b1) MMA_OF(CLPRIM_CAT(MMA_, X), c, a, b0, b1)
-#define MMA_OF(...) MMA_WRITTEN(__VA_ARGS__)
+#define MMA(c, a, b0, b1) MMA_WRITTEN(CLPRIM_CAT(MMA_, X), CLPRIM_CAT(MMA_SUM_, X), c, a, b0, b1)
 #define MMA_WRITTEN(shape, sum, c, a, b0, b1)                                                                         \
     __asm__("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                        \
             : sum(c.x), sum(c.y), sum(c.z), sum(c.w) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))

@@ -9,11 +9,11 @@
 //     BEGIN_SLABS                   a_line, a_k, b_line, b_k: where this work-item's first groups of a slab lie
 //     MULTIPLY_DEPTH(depth)         sums += A B over `depth` k. FETCH(count) is the kernel's: brings the next slab, of
 //                                   which `count` k are wanted, to a_next[A_LOADS] and b_next[B_LOADS], and moves on
-//     MULTIPLY_RUNS(runs, slabs, ...)   the same in runs of whole slabs, each of which begins with the statement, for
+//     MULTIPLY_RUNS(runs, slabs, BODY)   the same in runs of whole slabs, each of which begins with the statement, for
 //                                       run `begun`. With -DPAIRS=1 there is an even number of slabs in a run: where
 //                                       PAIRED, FETCH(0) brings a slab and moves on by two, FETCH(1) brings the slab
 //                                       behind it, else FETCH(0) brings one and moves on by one
-//     EACH_QUAD_OF_SUMS(i, j, v, ...)   the statement, for v, four neighbours from column j on in row i of the block;
+//     EACH_QUAD_OF_SUMS(i, j, v, BODY)   the statement, for v, four neighbours from column j on in row i of the block;
 //                                       with -DQUADS_OF_ROWS=1 four from row i on in column j
 //
 // Options: those of fragments.cl and -DX, and
@@ -320,13 +320,13 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
     }
 #if EMULATED
-#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+#define MULTIPLY_RUNS(runs, slabs_of_run, BODY)                                                                       \
     {                                                                                                                 \
         BEGIN_RUNS                                                                                                    \
         for (int left = (runs) * (slabs_of_run), in_run = 0; left >= 0; --left, --in_run) {                           \
             if (left > 0) {                                                                                           \
                 if (in_run == 0) {                                                                                    \
-                    __VA_ARGS__                                                                                       \
+                    BODY                                                                                              \
                     ++begun;                                                                                          \
                     in_run = (slabs_of_run);                                                                          \
                 }                                                                                                     \
@@ -347,11 +347,11 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
     LOADS_COME_FIRST                                                                                                  \
     MULTIPLY_AT((1 - which) * (A_SLAB + B_SLAB))                                                                      \
     PLACE_SLABS(which * (A_SLAB + B_SLAB))
-#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+#define MULTIPLY_RUNS(runs, slabs_of_run, BODY)                                                                       \
     {                                                                                                                 \
         BEGIN_RUNS                                                                                                    \
         {                                                                                                             \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }                                                                                                             \
         FETCH(0)                                                                                                      \
         PLACE_SLABS(now)                                                                                              \
@@ -362,16 +362,16 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
             }                                                                                                         \
             NEXT_SLAB(1)                                                                                              \
             begun = min(begun + 1, (runs)-1);                                                                         \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
             NEXT_SLAB(0)                                                                                              \
         }                                                                                                             \
     }
 #else
-#define MULTIPLY_RUNS(runs, slabs_of_run, ...)                                                                        \
+#define MULTIPLY_RUNS(runs, slabs_of_run, BODY)                                                                       \
     {                                                                                                                 \
         BEGIN_RUNS                                                                                                    \
         {                                                                                                             \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }                                                                                                             \
         FETCH(0)                                                                                                      \
         PLACE_SLABS(now)                                                                                              \
@@ -385,7 +385,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
             }                                                                                                         \
             if (++begun == (runs))                                                                                    \
                 break;                                                                                                \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }                                                                                                             \
         MULTIPLY_AT(now)                                                                                              \
     }
@@ -400,7 +400,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
 #endif
 
 // Rows of fragments pass through local memory, so that what follows is there once and writes neighbours together.
-#define EACH_QUAD_OF_SUMS(i, j, v, ...)                                                                               \
+#define EACH_QUAD_OF_SUMS(i, j, v, BODY)                                                                              \
     for (int part = 0; part < FRAGMENTS_M; ++part) {                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         UNROLL for (int fragment = 0; fragment < FRAGMENTS_M; ++fragment)                                             \
@@ -412,14 +412,17 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
             const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + QUAD_ROW(line, quad);                        \
             const int j = of % SUB_GROUPS_N * COLUMNS + QUAD_COLUMN(quad);                                            \
             const SUM_VECTOR(4) v = DUMPED_QUAD(of, quad);                                                            \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }                                                                                                             \
     }
+
+// An array of a vector's values.
+#define FOUR_VALUES(type, name, v) type name[4] = {v.x, v.y, v.z, v.w}
 
 // The first `count` of four sums.
 static inline void write_sums(SUM_VECTOR(4) v, __global SUM_TYPE* to, int count)
 {
-    const SUM_TYPE values[4] = {v.x, v.y, v.z, v.w};
+    FOUR_VALUES(const SUM_TYPE, values, v);
     UNROLL for (int e = 0; e < 4; ++e)
         if (e < count)
             to[e] = values[e];

@@ -22,30 +22,31 @@ typedef int index_t;
 #define NOTHING_SEEN(x, y) 0
 #define POINT_TAPS_Z(backward)                                                                                        \
     const taps_t tz = taps_at(load(X, grid, point + 2), p.in[0], p.align_corners, backward);
-#define FOR_Z(...)                                                                                                    \
+#define FOR_Z(BODY)                                                                                                   \
     for (int kz = 0; kz < TAPS; ++kz)                                                                                 \
         if (tz.index[kz] >= 0) {                                                                                      \
             const acc_t wz = tz.weight[kz], sz = tz.slope[kz];                                                        \
             const int iz = tz.index[kz];                                                                              \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }
 #else
 #define NOTHING_SEEN(x, y) (0 + 0 * (x) * (y))   // a sum over no taps: 0, but NaN where the weights are
 #define POINT_TAPS_Z(backward)
-#define FOR_Z(...)                                                                                                    \
+#define FOR_Z(BODY)                                                                                                   \
     {                                                                                                                 \
         const acc_t wz = 1, sz = 0;                                                                                   \
         const int iz = 0;                                                                                             \
-        __VA_ARGS__                                                                                                   \
+        BODY                                                                                                          \
     }
 #endif
 // Runs the body for each tap inside the input: `at` is its place in a plane; weights wz, wy, wx and slopes sz, sy, sx.
-#define EACH_TAP(...)                                                                                                 \
+#define EACH_TAP(BODY)                                                                                                \
     FOR_Z(for (int ky = 0; ky < TAPS; ++ky) if (ty.index[ky] >= 0) for (int kx = 0; kx < TAPS; ++kx)                  \
               if (tx.index[kx] >= 0) {                                                                                \
-                  const acc_t wy = ty.weight[ky], wx = tx.weight[kx], sy = ty.slope[ky], sx = tx.slope[kx];           \
+                  const acc_t wy = ty.weight[ky]; const acc_t wx = tx.weight[kx];                                     \
+                  const acc_t sy = ty.slope[ky]; const acc_t sx = tx.slope[kx];                                       \
                   const int at = (iz * p.in[1] + ty.index[ky]) * p.in[2] + tx.index[kx];                              \
-                  __VA_ARGS__                                                                                         \
+                  BODY                                                                                                \
               })
 
 #define SIZES                                                                                                         \

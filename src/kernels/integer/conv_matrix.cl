@@ -105,7 +105,7 @@ void conv_matrix(const __global uchar* restrict x, ulong x_offset, const __globa
     EACH_QUAD_OF_SUMS(i, j, v, {
         if (i < pixels && j < channels) {
             const int row_sum = ROW_SUM(i) - 2 * p.total * x_taken;
-            const int sums_of_four[4] = {v.x, v.y, v.z, v.w};
+            FOUR_VALUES(const int, sums_of_four, v);
             __global storage_t(Y)* to = y + result_place(&p, find_position(&p, pixel0 + i)) +
                                         j * (OFFSET)p.result_channel;
             result ends[4];

@@ -106,7 +106,7 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
         const int count = last_column + 1 - j;
         if (i <= last_row && count > 0) {
             const int2 of_row = piece ? (int2)(0, 0) : OF_ROW(i);
-            int values[4] = {v.x, v.y, v.z, v.w};
+            FOUR_VALUES(int, values, v);
             UNROLL for (int e = 0; e < 4; ++e)
                 values[e] = without_zeros(values[e], of_row, OF_COLUMN(j + min(e, count - 1)), (int)p.k);
             __global int* to = c + i * (OFFSET)p.c_row + j * (OFFSET)p.c_column;

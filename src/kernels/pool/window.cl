@@ -112,11 +112,11 @@ static inline int volume(const int* size) { return size[0] * size[1] * size[2]; 
 #if VEC == 1
 #ifdef CLPRIM_DEVICE_CPU
 #define KERNEL_ATTRIBUTES
-#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+#define EACH_PLACE(SIZE, OTHER, RANGE, BODY)                                                                          \
     if (get_global_id(0) < items) {                                                                                   \
         const place_t place = locate(&pool, get_global_id(0), pool.SIZE, pool.OTHER);                                 \
         const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
-        __VA_ARGS__                                                                                                   \
+        BODY                                                                                                          \
     }
 
 static inline place_t locate(const pool_t* p, ulong item, const int* size, const int* other_size)
@@ -147,7 +147,7 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
 #define BY_in BY_IN
 #define BY_out BY_OUT
 #ifdef CHANNELS_LAST
-#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+#define EACH_PLACE(SIZE, OTHER, RANGE, BODY)                                                                          \
     place_t place;                                                                                                    \
     const place_at_t c = get_global_id(0), line = get_group_id(2);                                                    \
     const place_at_t rest = OVER(&pool, CLPRIM_CAT(BY_, SIZE), 1, line, (uint)pool.SIZE[1]);                          \
@@ -160,10 +160,10 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
     place.other = image * (uint)volume(pool.OTHER) * pool.channels + c;                                               \
     if (c < pool.channels && place.x < pool.SIZE[2]) {                                                                \
         const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
-        __VA_ARGS__                                                                                                   \
+        BODY                                                                                                          \
     }
 #else
-#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+#define EACH_PLACE(SIZE, OTHER, RANGE, BODY)                                                                          \
     place_t place;                                                                                                    \
     const uint line = get_global_id(1);                                                                               \
     const place_at_t image = get_group_id(2);                                                                         \
@@ -175,7 +175,7 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
     place.other = image * (uint)volume(pool.OTHER);                                                                   \
     if (place.x < pool.SIZE[2] && place.z < pool.SIZE[0]) {                                                           \
         const window_t wz = RANGE(&pool, 0, place.z), wy = RANGE(&pool, 1, place.y), wx = RANGE(&pool, 2, place.x);   \
-        __VA_ARGS__                                                                                                   \
+        BODY                                                                                                          \
     }
 #endif
 #endif
@@ -188,7 +188,7 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
 #define OWN_ROWS(row)                                                                                                 \
     const ulong last_row = min((get_group_id(0) + 1) * share, items);                                                 \
     for (ulong row = get_group_id(0) * share; row < last_row; ++row)
-#define EACH_PLACE(SIZE, OTHER, RANGE, ...)                                                                           \
+#define EACH_PLACE(SIZE, OTHER, RANGE, BODY)                                                                          \
     OWN_ROWS(row)                                                                                                     \
     {                                                                                                                 \
         place_t place;                                                                                                \
@@ -202,7 +202,7 @@ static inline place_t locate(const pool_t* p, ulong item, const int* size, const
                 place.at = (row * pool.SIZE[2] + place.x) * pool.channels + c;                                        \
                 place.other = plane * volume(pool.OTHER) * pool.channels + c;                                         \
                 place.lanes = min(pool.channels - c, (uint)VEC);                                                      \
-                __VA_ARGS__                                                                                           \
+                BODY                                                                                                  \
             }                                                                                                         \
         }                                                                                                             \
     }
@@ -232,7 +232,7 @@ static inline vec_t load_strided(const __global storage_t(X)* row, int first, in
 
 // OUTPUT_BLOCKS(body) runs `body` for every block of VEC outputs along x: it sees `row` (an output row), the windows
 // wz, wy, the input plane's offset `plane`, the block's start `ox` and how many `lanes` of it there are.
-#define OUTPUT_BLOCKS(...)                                                                                            \
+#define OUTPUT_BLOCKS(BODY)                                                                                           \
     OWN_ROWS(row)                                                                                                     \
     {                                                                                                                 \
         const window_t wy = window(&pool, 1, (int)(row % pool.out[1]));                                               \
@@ -242,7 +242,7 @@ static inline vec_t load_strided(const __global storage_t(X)* row, int first, in
             const int ox = max(min(block, pool.out[2] - VEC), 0);   /* the last block overlaps its neighbour */       \
             const uint lanes = min(pool.out[2] - ox, VEC);                                                            \
             const int start = ox * pool.stride[2] - pool.padding[2];                                                  \
-            __VA_ARGS__                                                                                               \
+            BODY                                                                                                      \
         }                                                                                                             \
     }
 #endif

@@ -3,6 +3,8 @@
 
 #include <thread>
 
+#include <torch/headeronly/version.h>
+
 #include <distributed/runner.hpp>
 
 namespace torch_ocl::distributed {
@@ -81,6 +83,13 @@ public:
 #endif
 
 private:
+#if TORCH_VERSION_MINOR >= 14
+    static constexpr c10d::OpType gathers_coalesced = c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED;
+    static constexpr c10d::OpType reduces_coalesced = c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#else   // which has no names for them
+    static constexpr c10d::OpType gathers_coalesced = c10d::OpType::COALESCED;
+    static constexpr c10d::OpType reduces_coalesced = c10d::OpType::COALESCED;
+#endif
     // One call of an operation, from the check of its arguments to its work.
     struct Call {
         c10d::OpType type;

@@ -156,7 +156,7 @@ Backend::Pending Backend::allgather_coalesced(std::vector<Tensors>& outputs, Ten
 Backend::Pending Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                           const c10d::AllgatherOptions& options)
 {
-    const Call call{c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "all_gather_into_tensor_coalesced", options.timeout};
+    const Call call{gathers_coalesced, "all_gather_into_tensor_coalesced", options.timeout};
     require(call, outputs.size() == inputs.size(), "there must be as many outputs as inputs");
     std::vector<Pending> parts;
     for (std::size_t i = 0; i < outputs.size(); ++i)

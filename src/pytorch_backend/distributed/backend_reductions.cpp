@@ -279,7 +279,7 @@ Backend::Pending Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
 Backend::Pending Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                           const c10d::ReduceScatterOptions& options)
 {
-    const Call call{c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter_tensor_coalesced", options.timeout};
+    const Call call{reduces_coalesced, "reduce_scatter_tensor_coalesced", options.timeout};
     require(call, outputs.size() == inputs.size(), "there must be as many outputs as inputs");
     std::vector<Pending> parts;
     for (std::size_t i = 0; i < outputs.size(); ++i)

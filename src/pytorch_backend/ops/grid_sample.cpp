@@ -23,6 +23,14 @@ void check(const at::Tensor& input, const at::Tensor& grid, int64_t mode)
                                 c10::toString(input.scalar_type()), "'");
 }
 
+std::vector<int64_t> sampled_size(const at::Tensor& input, const at::Tensor& grid)
+{
+    std::vector<int64_t> size{input.size(0), input.size(1)};
+    for (int64_t i = 1; i < grid.dim() - 1; ++i)
+        size.push_back(grid.size(i));
+    return size;
+}
+
 clprim::GridSampling sampling(int64_t mode, int64_t padding, bool align_corners)
 {
     return {static_cast<clprim::SampleMode>(mode), static_cast<clprim::SamplePadding>(padding), align_corners};
@@ -33,10 +41,7 @@ at::Tensor grid_sampler(const at::Tensor& input, const at::Tensor& grid, int64_t
 {
     check(input, grid, mode);
     const c10::OptionalDeviceGuard guard(input.device());
-    std::vector<int64_t> size{input.size(0), input.size(1)};
-    for (int64_t i = 1; i < grid.dim() - 1; ++i)
-        size.push_back(grid.size(i));
-    const at::Tensor y = torch_ocl::empty(size, input.scalar_type(), input.device());
+    const at::Tensor y = torch_ocl::empty(sampled_size(input, grid), input.scalar_type(), input.device());
     clprim::grid_sample(current_queue(input), view(input.contiguous()), view(grid.contiguous()), view(y),
                         sampling(mode, padding, align_corners));
     return y;
@@ -47,7 +52,9 @@ std::tuple<at::Tensor, at::Tensor> grid_sampler_backward(const at::Tensor& grad_
                                                          bool align_corners, std::array<bool, 2> output_mask)
 {
     check(input, grid, mode);
-    at::native::check_grid_sampler_backward(input, grid, grad_output);
+    const std::vector<int64_t> size = sampled_size(input, grid);
+    TORCH_CHECK_VALUE(grad_output.sizes() == size, "grid_sampler(): expected grad_output to have sizes ", size,
+                      " but got grad_output with sizes ", grad_output.sizes());
     const c10::OptionalDeviceGuard guard(input.device());
     const at::Tensor dy = grad_output.contiguous(), x = input.contiguous(), points = grid.contiguous();
     const bool wide = x.scalar_type() == at::kDouble;

@@ -3,8 +3,6 @@
 #include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
 #include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
 #include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
-#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
-#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
@@ -25,6 +23,11 @@
 #include <ATen/ops/upsample_nearest3d_meta.h>
 #include <ATen/ops/upsample_trilinear3d_backward_meta.h>
 #include <ATen/ops/upsample_trilinear3d_meta.h>
+#if __has_include(<ATen/ops/_upsample_lanczos2d_aa_meta.h>)   // which older versions of PyTorch have not
+#define HAS_LANCZOS
+#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
+#endif
 #include <clprim/resample.hpp>
 #include <torch/library.h>
 
@@ -144,7 +147,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     RESAMPLE(Aligned2, upsample_bicubic2d, cubic)
     RESAMPLE(Aligned2, _upsample_bilinear2d_aa, antialias_linear)
     RESAMPLE(Aligned2, _upsample_bicubic2d_aa, antialias_cubic)
+#ifdef HAS_LANCZOS
     RESAMPLE(Aligned2, _upsample_lanczos2d_aa, antialias_lanczos)
+#endif
 }
 
 }  // namespace

@@ -155,11 +155,19 @@ void check_scale(const char* name, const at::ITensorListRef& scales, at::IntArra
                       scales.size() == 0 ? 0 : scales.front().numel());
 }
 
-Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, const at::ITensorListRef& scale_a,
-                         at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, const at::ITensorListRef& scale_b,
-                         at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const std::optional<Tensor>& bias,
-                         std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim, bool use_fast_accum,
-                         Tensor& out)
+// The type of lists of tensors differs between versions of PyTorch.
+template <class Function>
+struct ThirdParameter;
+template <class Result, class First, class Second, class Third, class... Others>
+struct ThirdParameter<Result(First, Second, Third, Others...)> {
+    using type = Third;
+};
+using Scales = ThirdParameter<at::_ops::_scaled_mm_v2_out::schema>::type;
+
+Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, Scales scale_a, at::IntArrayRef recipe_a,
+                         at::IntArrayRef swizzle_a, Scales scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                         const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype,
+                         at::IntArrayRef contraction_dim, bool use_fast_accum, Tensor& out)
 {
     TORCH_CHECK_VALUE(recipe_a.size() == 1 && recipe_a == recipe_b &&
                           (recipe_a[0] == tensor_wise || recipe_a[0] == row_wise),

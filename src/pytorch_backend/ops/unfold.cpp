@@ -55,7 +55,7 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel, at::IntAr
     const at::Tensor x = (self.dim() == 3 ? self.unsqueeze(0) : self).contiguous();
     int64_t count = 1;
     for (int i = 0; i < 2; ++i)
-        count *= at::native::sliding_window_count(x.size(2 + i), padding[i], dilation[i], kernel[i], stride[i]);
+        count *= (x.size(2 + i) + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
     const std::vector<int64_t> size{x.size(0), x.size(1) * kernel[0] * kernel[1], count};
     at::native::resize_output(out, self.dim() == 3 ? at::IntArrayRef(size).slice(1) : at::IntArrayRef(size));
     const Output columns(out);
