@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, files without a last newline, and variadic macros
-in kernels (`make check`).
+"""Fails on lines beyond 120 columns, tabs, blanks at the end of a line, files without a last newline, and
+variadic macros in kernels (`make check`).
 
 tools/long_lines.txt says how many long lines the older files have; more than that is an error. `--update` writes down
 where there are fewer now. `--mend` has clang-format break the long lines of C++ files, and nothing else of them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 
 from clprim._drivers import prepare_opencl_loader
@@ -24,6 +25,8 @@ def register(torch, modules) -> None:
         except ImportError as error:
             reason = f"the C++ part of torch_ocl could not be loaded: {error}" + _missing_loader(str(error))
     ocl._set_up(modules.get("torch_ocl._C"), reason)
+    if reason is None and _has_own_device(torch):
+        modules["torch_ocl._C"].leave_accelerator_to_pytorch_until_used()
 
     modules["torch.ocl"] = ocl
     torch._register_device_module("ocl", ocl)
@@ -35,6 +38,16 @@ def register(torch, modules) -> None:
             part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)
+
+
+def _has_own_device(torch) -> bool:
+    """Whether this PyTorch comes with a device of its own that this machine has, by what the system shows: asking the
+    device would keep the process from forking."""
+    version, there = torch.version, os.path.exists
+    if version.cuda:
+        return (os.environ.get("CUDA_VISIBLE_DEVICES", "0") not in ("", "-1", "NoDevFiles")
+                and (there("/dev/nvidiactl") or there("/dev/dxg")))
+    return bool(version.hip and there("/dev/kfd") or getattr(version, "xpu", None) and there("/dev/dri"))
 
 
 def _missing_loader(error: str) -> str:

@@ -12,6 +12,7 @@
 #include <kernel_binding.hpp>
 #include <memory_binding.hpp>
 #include <profiler.hpp>
+#include <runtime/accelerator.hpp>
 #include <runtime/allocator.hpp>
 #include <runtime/autograd_threads.hpp>
 #include <runtime/errors.hpp>
@@ -93,6 +94,7 @@ PYBIND11_MODULE(_C, m)
           py::call_guard<py::gil_scoped_release>());
     py::module_::import("atexit").attr("register")(m.attr("let_go_of_backward_passes"));
     m.def("in_bad_fork", &in_bad_fork);
+    m.def("leave_accelerator_to_pytorch_until_used", &leave_accelerator_to_pytorch_until_used);
     m.def("default_generator", [](int index) { return default_generator(static_cast<c10::DeviceIndex>(index)); });
 
     m.def("seed_all", [](std::int64_t seed) { seed_all(static_cast<std::uint64_t>(seed)); });

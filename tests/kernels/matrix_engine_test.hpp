@@ -21,9 +21,20 @@ protected:
         const bool portable = device.platform_name.find("Portable") != std::string::npos;
         if (portable && GetParam() != std::string("emulated_mma"))
             GTEST_SKIP() << "one engine is enough on PoCL";
-        engine = detail::matrix_engine(device, GetParam());
+        const bool own = GetParam() == std::string("own");
+        engine = detail::matrix_engine(device, own ? "" : GetParam());
+        if (own && engine.emulated)
+            GTEST_SKIP() << "this device has no matrix engine that is known";
     }
     detail::MatrixEngineChoice engine;
 };
+
+// The device's own, and all by emulation.
+inline auto matrix_engines()
+{
+    return testing::Values("own", "emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
+                           "emulated_wmma12", "emulated_mfma");
+}
+inline std::string name_of_engine(const testing::TestParamInfo<const char*>& info) { return info.param; }
 
 }  // namespace clprim::test

@@ -96,10 +96,7 @@ TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, AttentionMatrix,
-                         testing::Values("emulated_dpas16", "emulated_dpas8", "emulated_wmma", "emulated_wmma12",
-                                         "emulated_mfma", "emulated_mma"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Engines, AttentionMatrix, clprim::test::matrix_engines(), clprim::test::name_of_engine);
 
 TEST(AttentionByMatrix, IsProbed)
 {

@@ -25,7 +25,7 @@ protected:
     void SetUp() override
     {
         MatrixEngineTest::SetUp();
-        setenv("CLPRIM_MATRIX_ENGINE", GetParam(), 1);
+        setenv("CLPRIM_MATRIX_ENGINE", GetParam() == std::string("own") ? "" : GetParam(), 1);
     }
     void TearDown() override
     {
@@ -415,10 +415,7 @@ TEST_P(ConvMatrix, EveryTile)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, ConvMatrix,
-                         testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
-                                         "emulated_wmma12", "emulated_mfma"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Engines, ConvMatrix, clprim::test::matrix_engines(), clprim::test::name_of_engine);
 
 // A device without an engine computes as before, unless it is asked for the emulation.
 TEST(ConvMatrixChoice, IsNotEmulatedUnasked)

@@ -249,10 +249,7 @@ TEST_P(GemmMatrix, Float32OfReducedPrecisionKeepsInfinities)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, GemmMatrix,
-                         testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
-                                         "emulated_wmma12", "emulated_mfma"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Engines, GemmMatrix, clprim::test::matrix_engines(), clprim::test::name_of_engine);
 
 TEST(MatrixEngines, AreNamedAndNeverEmulatedUnasked)
 {

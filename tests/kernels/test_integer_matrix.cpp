@@ -118,10 +118,7 @@ TEST_P(IntegerMatrix, WaysToReadAndWrite)
     check(engine, {1, 9, 20, 1500, u, u, 3, 1, 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, IntegerMatrix,
-                         testing::Values("emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
-                                         "emulated_wmma12", "emulated_mfma"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Engines, IntegerMatrix, clprim::test::matrix_engines(), clprim::test::name_of_engine);
 
 TEST(IntegerEngines, AreProbedAndChosenWhenAskedFor)
 {

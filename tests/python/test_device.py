@@ -144,6 +144,39 @@ def test_accelerator_api():
         assert torch.float32 in dtypes and torch.int64 in dtypes
 
 
+def test_the_accelerator_is_pytorchs_own_until_this_device_is_used():
+    code = """
+import torch, torch_ocl._C as C
+assert C.leave_accelerator_to_pytorch_until_used()
+asked = torch._C._accelerator_getAccelerator
+try:
+    before = asked().type
+except RuntimeError:
+    before = None                       # a PyTorch without a device of its own
+assert before != "ocl", before
+for device in ("cpu", "ocl", "cpu"):
+    x = torch.arange(4.0, device=device, requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [0, 2, 4, 6], (device, x.grad)
+assert asked().type == "ocl"
+"""
+    run(code)
+
+
+@pytest.mark.parametrize("cuda, variables, files, there", [
+    ("13.0", {}, {"/dev/nvidiactl"}, True), ("13.0", {}, set(), False),
+    ("13.0", {"CUDA_VISIBLE_DEVICES": ""}, {"/dev/nvidiactl"}, False), (None, {}, {"/dev/nvidiactl"}, False)])
+def test_a_device_of_pytorchs_own_is_seen_without_being_asked(monkeypatch, cuda, variables, files, there):
+    from types import SimpleNamespace
+
+    from torch_ocl import _loader
+
+    system = SimpleNamespace(environ=variables, path=SimpleNamespace(exists=files.__contains__))
+    monkeypatch.setattr(_loader, "os", system)
+    version = SimpleNamespace(cuda=cuda, hip=None)
+    assert _loader._has_own_device(SimpleNamespace(version=version)) is there
+
+
 def test_invalid_device_index():
     for use in (lambda: torch.empty(1, device=f"ocl:{torch.ocl.device_count()}"), lambda: torch.ocl.set_device(63)):
         with pytest.raises(RuntimeError, match="invalid device ordinal"):

@@ -14,6 +14,7 @@ import torch
 from torch._C import DispatchKey
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._prims import rng_prims
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, track_tensor_tree
 from torch.utils import _pytree as pytree
 
@@ -51,6 +52,11 @@ def _run_with(state, op, *args, **kwargs):
         generator.set_state(former)
 
 
+def _run_and_save_fake(mode, op, *args, **kwargs):
+    with mode:
+        return _run_and_save(op, *args, **kwargs)
+
+
 def _run_and_save_traced(mode, op, *args, **kwargs):
     out = _run_and_save(op, *args, **kwargs)
     of_trace = functools.partial(pytree.tree_map, mode.tracer.unwrap_proxy)
@@ -76,8 +82,10 @@ def register_operators() -> None:
             (save.py_kernels, save, DispatchKey.BackendSelect, _run_and_save, 1),
             (use.py_kernels, use, DispatchKey.BackendSelect, _run_with, 2),
             (registered_hop_fake_fns, save, save, _run_and_save, 1),
+            (save.python_key_table, save, FakeTensorMode, _run_and_save_fake, 2),   # in older versions
             (save.python_key_table, save, ProxyTorchDispatchMode, _run_and_save_traced, 2)):
-        table[key] = _served(table[key], ours, first)
+        if key in table:
+            table[key] = _served(table[key], ours, first)
         operator._dispatch_cache.clear()
 
 
