@@ -35,6 +35,17 @@ protected:
     Engine one;
 };
 
+struct InCut {
+    const Engine& one;
+    detail::MatrixCut cut;
+    std::string name;
+    Rejection rejects(const GemmProblem& problem, const Device& device) const { return one.rejects(problem, device); }
+    void run(Queue& q, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+    {
+        detail::gpu_matrix_in(one.choice, cut, q, problem, tensors);
+    }
+};
+
 constexpr DataType types[] = {DataType::float16, DataType::bfloat16};
 
 }  // namespace
@@ -58,21 +69,8 @@ TEST_P(GemmMatrix, EveryTransposition)
 // Every tile that an engine may take, with k in one part and in several.
 TEST_P(GemmMatrix, EveryCut)
 {
-    struct InCut {
-        const Engine& one;
-        detail::MatrixCut cut;
-        std::string name;
-        Rejection rejects(const GemmProblem& problem, const Device& device) const
-        {
-            return one.rejects(problem, device);
-        }
-        void run(Queue& q, const GemmProblem& problem, const detail::GemmTensors& tensors) const
-        {
-            detail::gpu_matrix_in(one.choice, cut, q, problem, tensors);
-        }
-    };
     int ran = 0;
-    for (const auto& [tile, share] : detail::matrix_tiles(one.choice.engine)) {
+    for (const auto& [tile, share] : detail::gemm_tiles(one.choice.engine)) {
         if (!detail::tile_fits(one.choice, tile, queue().device()))
             continue;
         for (const bool along_k : {true, false}) {
@@ -87,6 +85,34 @@ TEST_P(GemmMatrix, EveryCut)
         }
     }
     EXPECT_GE(ran, 2);
+}
+
+// Slabs that are copied past registers: fewer of them than lie in local memory, as many, and more, with and without a
+// rest of k, in all transpositions; operands that cannot be copied so.
+TEST_P(GemmMatrix, SlabsInStages)
+{
+    const bool portable = queue().device().platform_name.find("Portable") != std::string::npos;
+    int ran = 0;
+    for (const auto& [tile, share] : detail::gemm_tiles(one.choice.engine)) {
+        if (tile.stages == 0 || !detail::tile_fits(one.choice, tile, queue().device()))
+            continue;
+        const InCut whole{one, {tile, 1}, one.name + " whole"}, cut{one, {tile, 2}, one.name + " cut"};
+        const Order rows = Order::rows_of_fours, columns = Order::columns_of_fours;
+        for (const Order a : {rows, columns})
+            for (const Order b : {rows, columns}) {
+                const DataType type = a == b ? DataType::float16 : DataType::bfloat16;
+                for (const std::int64_t k : {8, 16, 40, 64, 104, 128, 264})
+                    check(whole, {1, 72, 136, k}, a, b, Order::rows, type, 1, 0);
+                check(cut, {2, 264, 24, 536}, a, b, Order::rows, type, 1, 1);
+                if (portable && ++ran)   // its compiler takes minutes
+                    return;
+            }
+        check(whole, {1, 2200, 300, 8}, rows, rows, Order::columns, DataType::float16, -1, 2);   // bands of rows
+        check(whole, {1, 45, 83, 43}, Order::rows, Order::rows, Order::rows, DataType::float16, 1, 0);
+        check(whole, {1, 70, 83, 37}, Order::spread, Order::columns, Order::rows, DataType::float16, 1, 0);
+        ++ran;
+    }
+    EXPECT_TRUE(ran > 0 || one.choice.engine != MatrixEngine::mma);
 }
 
 // Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last

@@ -15,21 +15,51 @@
 #if BLOCKS
 #include "kernels/gemm/fragments_blocks.cl"
 #endif
+#if STAGES
+#include "kernels/gemm/matrix_stages.cl"
+#endif
 
 #ifndef C_TYPE
 #define C_TYPE X
 #endif
+// Whether what is written behind the sums is written out for all quads of a work-item, short as it is.
+#if defined(ENGINE_MMA) && !PARTIAL && ACTIVATION <= ACTIVATION_RELU
+#define UNROLLED_END 1
+#else
+#define UNROLLED_END 0
+#endif
+
+#if STAGES
+// The block of C of a group: those that are computed at a time make a square of it and not a few rows, whose slabs fit
+// into caches. Rows are taken in bands.
+static inline uint2 near_block(uint x, uint y, uint columns, uint rows)
+{
+    const uint band = 2048 / BLOCK_M, at = y * columns + x;
+    const uint first = at / (band * columns) * band, in_band = at % (band * columns);
+    const uint height = min(band, rows - first);
+    return (uint2)(in_band / height, first + in_band % height);
+}
+#endif
 
 #if !PARTIAL
-// The epilogue of the first `count` of four neighbours in a row of C.
-static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c_step,
-                               const __global storage_t(C_TYPE)* d, OFFSET d_step, int count, float alpha,
-                               float beta)
+// The first `count` of four neighbours in a row of D.
+static inline float4 load_d(const __global storage_t(C_TYPE)* d, OFFSET d_step, int count)
 {
-    v *= alpha;
 #if ADD_D
-    v += beta * (float4)(load(C_TYPE, d, 0), load(C_TYPE, d, min(1, count - 1) * d_step),
-                         load(C_TYPE, d, min(2, count - 1) * d_step), load(C_TYPE, d, min(3, count - 1) * d_step));
+    return (float4)(load(C_TYPE, d, 0), load(C_TYPE, d, min(1, count - 1) * d_step),
+                    load(C_TYPE, d, min(2, count - 1) * d_step), load(C_TYPE, d, min(3, count - 1) * d_step));
+#else
+    return (float4)0;
+#endif
+}
+
+// The epilogue of the first `count` of four neighbours in a row of C.
+static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c_step, float4 d, int count,
+                               float2 alpha_beta)
+{
+    v *= alpha_beta.x;
+#if ADD_D
+    v += alpha_beta.y * d;
 #endif
     ACTIVATE(float4, v, ACTIVATION)
 #if ALIGNED_C
@@ -51,8 +81,13 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 {
     BEGIN_MATRIX_TILE
     const long row_blocks = (p.m + BLOCK_M - 1) / BLOCK_M;
-    const long j0 = (long)get_group_id(0) * BLOCK_N, i0 = (long)(get_group_id(1) % row_blocks) * BLOCK_M;
     const long split = get_group_id(1) / row_blocks, batch = get_group_id(2);
+#if STAGES
+    const uint2 block = near_block(get_group_id(0), get_group_id(1) % row_blocks, get_num_groups(0), row_blocks);
+    const long j0 = (long)block.x * BLOCK_N, i0 = (long)block.y * BLOCK_M;
+#else
+    const long j0 = (long)get_group_id(0) * BLOCK_N, i0 = (long)(get_group_id(1) % row_blocks) * BLOCK_M;
+#endif
     const long k_begin = split * split_depth, k_end = min(p.k, k_begin + split_depth);
     const int last_row = (int)min(p.m - i0, (long)BLOCK_M) - 1, last_column = (int)min(p.n - j0, (long)BLOCK_N) - 1;
 
@@ -85,6 +120,17 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
     b += b_origin;
 #endif
 
+#if STAGES
+    BEGIN_STAGES
+#define COPY(at, count, wanted)                                                                                       \
+    {                                                                                                                 \
+        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
+        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
+        a_far += (count)*from_a.k_step;                                                                               \
+        b_far += (count)*from_b.k_step;                                                                               \
+    }
+    MULTIPLY_STAGES(k_end - k_begin)
+#else
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
@@ -95,6 +141,7 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
     }
     MULTIPLY_DEPTH(k_end - k_begin)
 #endif
+#endif
 
 #if PARTIAL
     partial += partial_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
@@ -102,14 +149,30 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 #else
     c += c_offset + batch * p.c.batch + i0 * p.c.row + j0 * p.c.column;
     d += d_offset + batch * p.d.batch + i0 * p.d.row + j0 * p.d.column;
-#define WRITE_QUAD                                                                                                    \
-    finish_sums(v, c + i * (OFFSET)p.c.row + j * (OFFSET)p.c.column, (OFFSET)p.c.column,                              \
-                d + i * (OFFSET)p.d.row + j * (OFFSET)p.d.column, (OFFSET)p.d.column, count, alpha, beta);
+#define D_AT(i, j, count)                                                                                             \
+    load_d(d + (i) * (OFFSET)p.d.row + (j) * (OFFSET)p.d.column, (OFFSET)p.d.column, count)
+#define WRITE_QUAD_OF(d_values)                                                                                       \
+    finish_sums(v, c + i * (OFFSET)p.c.row + j * (OFFSET)p.c.column, (OFFSET)p.c.column, d_values, count,             \
+                (float2)(alpha, beta));
+#define WRITE_QUAD WRITE_QUAD_OF(D_AT(i, j, count))
 #endif
+#if UNROLLED_END
+    float4 of_d[QUADS_OF_ITEM];
+    EACH_QUAD_AHEAD(i, j, v, which, {
+        const int near = min(j, last_column);
+        of_d[which] = D_AT(min(i, last_row), near, last_column + 1 - near);
+    }, {
+        const int count = last_column + 1 - j;
+        if (i <= last_row && count > 0) {
+            WRITE_QUAD_OF(of_d[which])
+        }
+    })
+#else
     EACH_QUAD_OF_SUMS(i, j, v, {
         const int count = last_column + 1 - j;
         if (i <= last_row && count > 0) {
             WRITE_QUAD
         }
     })
+#endif
 }

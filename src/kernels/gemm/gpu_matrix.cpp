@@ -57,6 +57,9 @@ MatrixTile flattened(const MatrixTile& tile)
     return {2 * tile.sub_groups_m, tile.sub_groups_n / 2, tile.fragments_m / 2, 2 * tile.fragments_n};
 }
 
+// A tile whose slabs pass through registers, which read them at any place.
+MatrixTile through_registers(const MatrixTile& tile) { return {2, 2, tile.fragments_m, tile.fragments_n}; }
+
 // With m and n up to where operands that have been padded end.
 GemmProblem with_padding(const GemmProblem& p, bool padded)
 {
@@ -84,8 +87,10 @@ std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, c
 
 std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulated) const
 {
-    const std::int64_t slabs = 2 * (rows(tile) + columns(tile)) * slab_pitch;
-    const std::int64_t dumped = tile.sub_groups_m * tile.sub_groups_n * m * tile.fragments_n * n;
+    const std::int64_t slabs = (rows(tile) + columns(tile)) *
+                               (tile.stages > 0 ? tile.stages * tile.depth / 2 : 2 * slab_pitch);
+    const std::int64_t row = tile.fragments_n * n + (macro == "ENGINE_MMA" ? 8 : 0);   // DUMP_PITCH
+    const std::int64_t dumped = tile.sub_groups_m * tile.sub_groups_n * m * row;
     return static_cast<std::size_t>(4 * (std::max(slabs, dumped) + (emulated ? items(tile) * exchange_words : 0)));
 }
 
@@ -110,9 +115,11 @@ const MatrixEngineShape& shape_of(MatrixEngine engine)
 std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& tile)
 {
     const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
-    return fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}{}",
+    return fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}"
+                       "{}{}",
                        shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
                        tile.fragments_m, tile.fragments_n,
+                       tile.stages > 0 ? fmt::format(" -DSTAGES={} -DSLAB_K={}", tile.stages, tile.depth) : "",
                        dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
 }
 
@@ -237,7 +244,8 @@ void gpu_matrix_in(MatrixEngineChoice engine, const MatrixCut& wanted, Queue& qu
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const MatrixTile& block = wanted.tile;
+    const MatrixTile block =
+        wanted.tile.stages > 0 && !blocks.aligned ? through_registers(wanted.tile) : wanted.tile;
     const bool fits = block.sub_groups_n % 2 == 0 && block.fragments_m % 2 == 0 &&
                       shape.local_memory(flattened(block), engine.emulated) <= queue.device().local_memory;
     const MatrixTile tile = blocks.fit && !blocks.a_along_k && fits ? flattened(block) : block;

@@ -8,9 +8,10 @@
 
 namespace clprim::detail {
 
-// How a work-group's block of C is made of sub-groups and fragments (gpu_matrix.cl).
+// How a work-group's block of C is made of sub-groups and fragments (gpu_matrix.cl), and how many slabs of which depth
+// lie in local memory at a time where they are copied there past registers (matrix_stages.cl).
 struct MatrixTile {
-    std::int64_t sub_groups_m, sub_groups_n, fragments_m, fragments_n;
+    std::int64_t sub_groups_m, sub_groups_n, fragments_m, fragments_n, stages = 0, depth = 32;
 };
 
 // What fragments.cl says of an engine, and its tiles: the large one where enough of them fill the device.
@@ -38,6 +39,8 @@ struct RatedTile {
 };
 // Those of an engine that slabs are multiplied by, largest first.
 CLPRIM_API std::span<const RatedTile> matrix_tiles(MatrixEngine);
+// Those of plain products: before them those whose slabs are copied past registers, for operands in groups of eight.
+CLPRIM_API std::span<const RatedTile> gemm_tiles(MatrixEngine);
 // Whether a device can take a tile.
 CLPRIM_API bool tile_fits(MatrixEngineChoice, const MatrixTile&, const Device&);
 // Sums in all: lines of each direction, in as many groups, and whether neighbours of A and B are brought along k.
@@ -45,7 +48,7 @@ struct MatrixExtent {
     std::int64_t rows, columns, groups;
     bool a_along_k = true, b_along_k = true;
 };
-// Whether the work-items of a tile bring operands in whole pairs, as those come that do not lie along k.
+// Whether the work-items of a tile bring slabs in equal parts: whole pairs of operands that do not lie along k.
 CLPRIM_API bool tile_suits(MatrixEngine, const MatrixTile&, const MatrixExtent&);
 // Index of the tile that takes the least time on the vector engine with the most of them; the smallest by emulation.
 std::int64_t best_tile(MatrixEngineChoice, const MatrixExtent&, const Device&);

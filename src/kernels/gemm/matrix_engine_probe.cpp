@@ -34,11 +34,10 @@ public:
     Probe(Queue& queue, MatrixEngineChoice engine, DataType type) : queue_(queue), engine_(engine), type_(type) {}
 
     // One product with edges in every direction.
-    bool right(bool large, Operands operands)
+    bool right(const MatrixTile& tile, Operands operands)
     {
         const bool across = operands == Operands::across_k;
         const MatrixEngineShape& shape = shape_of(engine_.engine);
-        const MatrixTile& tile = large ? shape.large : shape.small;
         GemmProblem p;
         p.m = shape.rows(tile) + 8, p.n = shape.columns(tile) - 8, p.k = 72;
         p.dtype = type_;
@@ -50,7 +49,7 @@ public:
         const auto b = [](std::int64_t k, std::int64_t j) { return (5 * j + 7 * k + j * k / 5) % 3 - 1; };
         const Tensor a_tensor = upload(p.m, p.k, p.a, a), b_tensor = upload(p.k, p.n, p.b, b);
         const Tensor c_tensor = queue_.context().empty({p.m, p.n}, type_, queue_);
-        gpu_matrix_by(engine_, large, queue_, p, {a_tensor, b_tensor, c_tensor, {}});
+        gpu_matrix_in(engine_, {tile, 1}, queue_, p, {a_tensor, b_tensor, c_tensor, {}});
         std::vector<std::uint16_t> c(static_cast<std::size_t>(p.m * p.n));
         queue_.read(*c_tensor.memory, 0, c.data(), c.size() * sizeof c[0]);
         for (std::int64_t i = 0; i < p.m; ++i)
@@ -136,9 +135,14 @@ try {
         return true;
     }
     Probe probe(queue, engine, type);
-    for (const bool large : {false, true})
-        for (const Operands operands : {Operands::along_k, Operands::across_k, Operands::anywhere})
-            if (!(large && engine.emulated) && !probe.right(large, operands))
+    const MatrixEngineShape& shape = shape_of(engine.engine);
+    for (const Operands operands : {Operands::along_k, Operands::across_k, Operands::anywhere})
+        if (!probe.right(shape.small, operands) || (!engine.emulated && !probe.right(shape.large, operands)))
+            return false;
+    const MatrixTile& copied = gemm_tiles(engine.engine).front().tile;   // past registers, if any is
+    if (copied.stages > 0 && !engine.emulated)
+        for (const Operands operands : {Operands::along_k, Operands::across_k})
+            if (!probe.right(copied, operands))
                 return false;
     return true;
 } catch (const Error&) {   // it does not build, or does not run

@@ -41,9 +41,19 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
     }
 }
 
+std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
+{
+    constexpr bool past_registers = true;   // false: all slabs pass through registers
+    static constexpr RatedTile mma[] = {
+        {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 3, 32}, 54},
+        {{2, 2, 4, 2, 3, 32}, 42}, {{2, 2, 2, 4, 3, 32}, 42}, {{2, 2, 2, 2, 4, 32}, 32}, {{2, 2, 4, 4}, 34},
+        {{2, 2, 3, 4}, 27},        {{2, 2, 4, 2}, 25},        {{2, 2, 2, 4}, 25},        {{2, 2, 2, 2}, 19}};
+    return engine == MatrixEngine::mma && past_registers ? std::span<const RatedTile>(mma) : matrix_tiles(engine);
+}
+
 bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
 {
-    constexpr std::size_t beside = 1024;   // what kernels keep beside the slabs
+    const std::size_t beside = tile.stages > 0 ? 0 : 1024;   // what kernels keep beside the slabs
     const MatrixEngineShape& shape = shape_of(engine.engine);
     return static_cast<std::size_t>(shape.items(tile)) <= device.max_work_group_size &&
            shape.local_memory(tile, engine.emulated) + beside <= device.local_memory;
@@ -51,9 +61,10 @@ bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& 
 
 bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent& sums)
 {
-    constexpr std::int64_t groups_of_line = 32 / 8;   // of SLAB_K of gemm/fragments.cl
     const MatrixEngineShape& shape = shape_of(engine);
-    const auto whole = [&](std::int64_t lines) { return lines * groups_of_line % (2 * shape.items(tile)) == 0; };
+    const auto whole = [&](std::int64_t lines) {
+        return lines * tile.depth / 8 % ((tile.stages > 0 ? 1 : 2) * shape.items(tile)) == 0;
+    };
     return (sums.a_along_k || whole(shape.rows(tile))) && (sums.b_along_k || whole(shape.columns(tile)));
 }
 
@@ -95,7 +106,7 @@ MatrixExtent extent_of(const GemmProblem& p) { return {p.m, p.n, p.batch, a_alon
 std::vector<std::int64_t> tiles_for(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
 {
     std::vector<std::int64_t> result;
-    const auto tiles = matrix_tiles(engine.engine);
+    const auto tiles = gemm_tiles(engine.engine);
     for (std::int64_t i = 0; i < std::ssize(tiles); ++i) {
         const MatrixTile& tile = tiles[static_cast<std::size_t>(i)].tile;
         if (tile_fits(engine, tile, device) && tile_suits(engine.engine, tile, extent_of(p)))
@@ -108,7 +119,7 @@ Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmPr
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
     double best = 0;
-    for (const RatedTile& tile : matrix_tiles(engine.engine))
+    for (const RatedTile& tile : gemm_tiles(engine.engine))
         best = std::max(best, tile.share);
     const std::int64_t rows = shape.rows(rated.tile), columns = shape.columns(rated.tile);
     const double engines = static_cast<double>(rated.tile.sub_groups_m * rated.tile.sub_groups_n);
@@ -123,7 +134,7 @@ struct IndexedCut {
 
 IndexedCut best_cut(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
 {
-    const auto tiles = matrix_tiles(engine.engine);
+    const auto tiles = gemm_tiles(engine.engine);
     if (engine.emulated)   // not worth a choice; the smallest keeps tests short
         return {std::ssize(tiles) - 1, 1};
     const GpuRate rate = gpu_rate(device);
@@ -143,7 +154,7 @@ IndexedCut best_cut(MatrixEngineChoice engine, const GemmProblem& p, const Devic
 MatrixCut gemm_cut(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
 {
     const IndexedCut cut = best_cut(engine, seen(p), device);
-    return {matrix_tiles(engine.engine)[static_cast<std::size_t>(cut.tile)].tile, cut.splits};
+    return {gemm_tiles(engine.engine)[static_cast<std::size_t>(cut.tile)].tile, cut.splits};
 }
 
 Space gpu_matrix_space(const GemmProblem& asked, const Device& device)
@@ -161,7 +172,7 @@ void gpu_matrix_at(Queue& queue, const GemmProblem& problem, const Point& point,
     const std::int64_t tile = point.at("tile");
     require<NotSupported>(std::ranges::find(possible, tile) != possible.end(),
                           "gemm: the device or the operands cannot take tile ", tile);
-    gpu_matrix_in(engine, {matrix_tiles(engine.engine)[static_cast<std::size_t>(tile)].tile, point.at("splits")}, queue,
+    gpu_matrix_in(engine, {gemm_tiles(engine.engine)[static_cast<std::size_t>(tile)].tile, point.at("splits")}, queue,
                   problem, tensors);
 }
 

@@ -25,6 +25,7 @@
 //   -DOFFSET=uint|int|long             holds every distance in bytes within a matrix; uint those from the beginning of
 //                                      its buffer on, which many GPUs add to an address in one instruction
 //   -DBLOCKS=0|1                       1: there are no slabs
+//   -DSTAGES=0|2..                     how many slabs lie in local memory by matrix_stages.cl, 0 without it
 #include "kernels/gemm/fragments.cl"
 
 #if EMULATED
@@ -67,12 +68,23 @@
 #define COLUMNS (FRAGMENTS_N * FRAGMENT_N)
 #define BLOCK_M (SUB_GROUPS_M * ROWS)
 #define BLOCK_N (SUB_GROUPS_N * COLUMNS)
-#define A_SLAB (BLOCK_M * SLAB_PITCH)        // words
-#define B_SLAB (BLOCK_N * SLAB_PITCH)
+#ifndef STAGES
+#define STAGES 0
+#endif
+#define LINE_PITCH (STAGES ? SLAB_K / 2 : SLAB_PITCH)
+#define A_SLAB (BLOCK_M * LINE_PITCH)        // words
+#define B_SLAB (BLOCK_N * LINE_PITCH)
 #define A_LOADS (BLOCK_M * SLAB_K / 8 / ITEMS)   // groups of eight neighbours that a work-item brings
 #define B_LOADS (BLOCK_N * SLAB_K / 8 / ITEMS)
-#define DUMPED (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * COLUMNS)   // sums in local memory at a time
-#define SLAB_WORDS (BLOCKS ? 0 : 2 * (A_SLAB + B_SLAB))
+// Sums in local memory at a time. Rows of NVIDIA's fragments would meet in one bank.
+#ifdef ENGINE_MMA
+#define DUMP_PITCH (COLUMNS + 8)
+#else
+#define DUMP_PITCH COLUMNS
+#endif
+#define DUMPED (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * DUMP_PITCH)
+#define DUMPED_QUADS (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * COLUMNS / 4)
+#define SLAB_WORDS (BLOCKS ? 0 : (STAGES ? STAGES : 2) * (A_SLAB + B_SLAB))
 #define LOCAL_WORDS (SLAB_WORDS > DUMPED ? SLAB_WORDS : DUMPED)
 
 #if !BLOCKS
@@ -218,16 +230,18 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 #define QUAD_COLUMN(quad) quad % (FRAGMENT_M * COLUMNS / 4) / (FRAGMENT_M / 4)
 static inline SUM_VECTOR(4) dumped_rows(const __local SUM_TYPE* from)
 {
-    return (SUM_VECTOR(4))(from[0], from[COLUMNS], from[2 * COLUMNS], from[3 * COLUMNS]);
+    return (SUM_VECTOR(4))(from[0], from[DUMP_PITCH], from[2 * DUMP_PITCH], from[3 * DUMP_PITCH]);
 }
 #define DUMPED_QUAD(of, quad)                                                                                         \
-    dumped_rows((const __local SUM_TYPE*)memory + (of * FRAGMENT_M + QUAD_ROW(0, quad)) * COLUMNS + QUAD_COLUMN(quad))
+    dumped_rows((const __local SUM_TYPE*)memory + (of * FRAGMENT_M + QUAD_ROW(0, quad)) * DUMP_PITCH +                \
+                QUAD_COLUMN(quad))
 #else
-#define DUMPED_QUAD(of, quad) ((const __local SUM_VECTOR(4)*)memory)[quad]
+#define DUMPED_QUAD(of, quad)                                                                                          \
+    ((const __local SUM_VECTOR(4)*)memory)[quad / (COLUMNS / 4) * (DUMP_PITCH / 4) + quad % (COLUMNS / 4)]
 #define QUAD_ROW(line, quad) line % FRAGMENT_M
 #define QUAD_COLUMN(quad) quad % (COLUMNS / 4) * 4
 #endif
-// One row of a sub-group's fragments into local memory: [FRAGMENT_M][COLUMNS].
+// One row of a sub-group's fragments into local memory: [FRAGMENT_M][DUMP_PITCH].
 static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local SUM_TYPE* to, int lane)
 {
     UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)
@@ -235,7 +249,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         SUM_TYPE values[FRAGMENT_SUMS];
         CLPRIM_CAT(vstore, FRAGMENT_SUMS)(sums[j], 0, values);
         UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
-            to[FRAGMENT_ROW(e, lane) * COLUMNS + j * FRAGMENT_N + FRAGMENT_COLUMN(e, lane)] = values[e];
+            to[FRAGMENT_ROW(e, lane) * DUMP_PITCH + j * FRAGMENT_N + FRAGMENT_COLUMN(e, lane)] = values[e];
     }
 }
 
@@ -400,17 +414,41 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
 #endif
 
 // Rows of fragments pass through local memory, so that what follows is there once and writes neighbours together.
+#define DUMP_PART(part)                                                                                               \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                                     \
+    UNROLL for (int fragment = 0; fragment < FRAGMENTS_M; ++fragment)                                                 \
+        if (fragment == part)                                                                                         \
+            dump_fragments(sums[fragment], (__local SUM_TYPE*)memory + team * FRAGMENT_M * DUMP_PITCH, g.lane);       \
+    barrier(CLK_LOCAL_MEM_FENCE);
+#define QUAD_PLACE(i, j, part, quad)                                                                                  \
+    const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                                    \
+    const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + QUAD_ROW(line, quad);                                \
+    const int j = of % SUB_GROUPS_N * COLUMNS + QUAD_COLUMN(quad);
 #define EACH_QUAD_OF_SUMS(i, j, v, BODY)                                                                              \
     for (int part = 0; part < FRAGMENTS_M; ++part) {                                                                  \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
-        UNROLL for (int fragment = 0; fragment < FRAGMENTS_M; ++fragment)                                             \
-            if (fragment == part)                                                                                     \
-                dump_fragments(sums[fragment], (__local SUM_TYPE*)memory + team * FRAGMENT_M * COLUMNS, g.lane);      \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
-        ROLLED for (uint quad = item; quad < DUMPED / 4; quad += ITEMS) {                                             \
-            const int line = quad / (COLUMNS / 4), of = line / FRAGMENT_M;                                            \
-            const int i = of / SUB_GROUPS_N * ROWS + part * FRAGMENT_M + QUAD_ROW(line, quad);                        \
-            const int j = of % SUB_GROUPS_N * COLUMNS + QUAD_COLUMN(quad);                                            \
+        DUMP_PART(part)                                                                                               \
+        ROLLED for (uint quad = item; quad < DUMPED_QUADS; quad += ITEMS) {                                           \
+            QUAD_PLACE(i, j, part, quad)                                                                              \
+            const SUM_VECTOR(4) v = DUMPED_QUAD(of, quad);                                                            \
+            BODY                                                                                                      \
+        }                                                                                                             \
+    }
+// The same, whose statements for QUADS_OF_ITEM quads, numbered by `which`, stand one after the other behind AHEAD for
+// each of them: what that loads is under way together.
+#define QUADS_OF_ITEM (DUMPED_QUADS / ITEMS)
+#define EACH_QUAD_AHEAD(i, j, v, which, AHEAD, BODY)                                                                  \
+    for (int part = 0; part < FRAGMENTS_M; ++part) {                                                                  \
+        DUMP_PART(part)                                                                                               \
+        UNROLL for (int which = 0; which < QUADS_OF_ITEM; ++which)                                                    \
+        {                                                                                                             \
+            const uint quad = item + which * ITEMS;                                                                   \
+            QUAD_PLACE(i, j, part, quad)                                                                              \
+            AHEAD                                                                                                     \
+        }                                                                                                             \
+        UNROLL for (int which = 0; which < QUADS_OF_ITEM; ++which)                                                    \
+        {                                                                                                             \
+            const uint quad = item + which * ITEMS;                                                                   \
+            QUAD_PLACE(i, j, part, quad)                                                                              \
             const SUM_VECTOR(4) v = DUMPED_QUAD(of, quad);                                                            \
             BODY                                                                                                      \
         }                                                                                                             \

@@ -1,0 +1,174 @@
+// Slabs of matrix_tiles.cl that are copied from global to local memory without passing through registers, several of
+// them ahead (ENGINE_MMA, -DSTAGES=2 or more, -DALIGNED=1): `STAGES` slabs lie in local memory, and fragments are
+// loaded one step of FRAGMENT_K before they are multiplied.
+//
+//     BEGIN_STAGES            where this work-item's groups of eight come to lie, and where its lanes' fragments do
+//     MULTIPLY_STAGES(depth)  sums += A B over `depth` k. COPY(at, count, wanted) is the kernel's: where it is wanted,
+//                             copies the next slab, of which `count` k are wanted, to slabs + at; moves on
+//
+// A group of work-items that arrives at a barrier has loaded all fragments of the slab before it, so the slab that
+// comes next may be copied over it.
+//
+// There is nothing between lines: groups of eight neighbours change places with those beside them, so that eight lines
+// at one k, or eight k of one line, lie in different banks.
+#define STEPS (SLAB_K / FRAGMENT_K)   // of a slab
+#define STAGE (A_SLAB + B_SLAB)
+#if STEPS % 2 && STAGES % 2
+#error "fragments of one slab after the other take turns in registers"
+#endif
+
+// A word of a slab, of the group of eight at a line and a k.
+static inline int stage_place(int along_k, int lines, int line, int k)
+{
+    if (along_k)
+        return line * (SLAB_K / 2) + (k / 8 ^ line / (64 / SLAB_K) % (SLAB_K / 8)) * 4;
+    return k * (lines / 2) + (line / 8 ^ (lines % 64 ? k / 2 % 4 : k % 8)) * 4;
+}
+
+// Where group `load` of a work-item lies in a slab.
+static inline int group_line(uint item, int load, int along_k, int lines)
+{
+    const int group = item + load * ITEMS;
+    return along_k ? group / (SLAB_K / 8) : group % (lines / 8) * 8;
+}
+static inline int group_depth(uint item, int load, int along_k, int lines)
+{
+    const int group = item + load * ITEMS;
+    return along_k ? group % (SLAB_K / 8) * 8 : group / (lines / 8);
+}
+
+// Sixteen bytes, or as many zeros; both addresses are multiples of 16. What is copied is there once
+// WAIT_FOR_COPIES(pending) leaves no more than `pending` later ones that were closed by END_OF_COPIES, and a barrier
+// has shown it to the other work-items.
+#if EMULATED
+static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
+{
+    if (wanted)
+        *(__local uint4*)to = zeros ? (uint4)0 : *(const __global uint4*)from;
+}
+#define END_OF_COPIES
+#define WAIT_FOR_COPIES(pending)
+#else
+static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
+{
+    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %3; }"
+                     :
+                     : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
+                     : "memory");
+}
+#define END_OF_COPIES __asm__ volatile("cp.async.commit_group;" : : : "memory");
+#define WAIT_FOR_COPIES(pending) __asm__ volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
+#endif
+
+// Of `depth` k of a slab; lines beyond the last repeat it.
+#define COPY_SLAB(to, places, count, matrix, far, s, depth, wanted)                                                   \
+    UNROLL for (int load = 0; load < count; ++load)                                                                   \
+    {                                                                                                                 \
+        const int line = group_line(item, load, s.along_k, s.lines), k = group_depth(item, load, s.along_k, s.lines); \
+        const OFFSET near = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8) * s.line_step + k * s.k_step;      \
+        copy_group((to) + places[load], (const __global uchar*)(matrix) + ((far) + near),                             \
+                   (depth) < SLAB_K && k >= (depth), wanted);                                                         \
+    }
+
+// Lines of 16 that fragment i takes follow at a constant distance along k, k at one across it.
+#define PLACES(along_k, fragments) ((along_k) ? STEPS : (fragments))
+#define PLACE_OF(places, along_k, lines, i, step)                                                                     \
+    ((along_k) ? places[step] + (i) * (16 * SLAB_K / 2) : places[i] + (step) * (16 * (lines) / 2))
+#define BEGIN_STAGES                                                                                                  \
+    int a_to[A_LOADS], b_to[B_LOADS], a_places[PLACES(A_ALONG_K, FRAGMENTS_M)];                                       \
+    int b_places[PLACES(B_ALONG_K, FRAGMENTS_N)];                                                                     \
+    UNROLL for (int load = 0; load < A_LOADS; ++load)                                                                 \
+        a_to[load] = stage_place(A_ALONG_K, BLOCK_M, group_line(item, load, A_ALONG_K, BLOCK_M),                      \
+                                 group_depth(item, load, A_ALONG_K, BLOCK_M));                                        \
+    UNROLL for (int load = 0; load < B_LOADS; ++load)                                                                 \
+        b_to[load] = A_SLAB + stage_place(B_ALONG_K, BLOCK_N, group_line(item, load, B_ALONG_K, BLOCK_N),             \
+                                          group_depth(item, load, B_ALONG_K, BLOCK_N));                               \
+    UNROLL for (int i = 0; i < PLACES(A_ALONG_K, FRAGMENTS_M); ++i)                                                   \
+        a_places[i] = A_ALONG_K ? stage_place(1, BLOCK_M, row + g.lane % 16, 16 * i + g.lane / 16 * 8)                \
+                                : stage_place(0, BLOCK_M, row + 16 * i + g.lane / 8 % 2 * 8,                          \
+                                              g.lane % 8 + g.lane / 16 * 8);                                          \
+    UNROLL for (int j = 0; j < PLACES(B_ALONG_K, FRAGMENTS_N); ++j)                                                   \
+        b_places[j] = A_SLAB + (B_ALONG_K ? stage_place(1, BLOCK_N, column + g.lane % 8 + g.lane / 16 * 8,            \
+                                                        16 * j + g.lane / 8 % 2 * 8)                                  \
+                                          : stage_place(0, BLOCK_N, column + 16 * j + g.lane / 16 * 8, g.lane % 16));
+
+#define LOAD_STEP(which, stage, step)                                                                                 \
+    UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                                      \
+        a_step[which][i] = load_matrices(g, slabs, PLACE_OF(a_places, A_ALONG_K, BLOCK_M, i, step), (stage)*STAGE,    \
+                                         !A_ALONG_K);                                                                 \
+    UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                      \
+        b_step[which][j] = load_matrices(g, slabs, PLACE_OF(b_places, B_ALONG_K, BLOCK_N, j, step), (stage)*STAGE,    \
+                                         !B_ALONG_K);
+
+// One slab; `which` of two sets of registers holds the fragments of its first step.
+#define MULTIPLY_STAGE(stage, which)                                                                                  \
+    UNROLL for (int step = 0; step < STEPS; ++step)                                                                   \
+    {                                                                                                                 \
+        const int now = ((which) + step) % 2;                                                                         \
+        if (step == STEPS - 1) {                                                                                      \
+            WAIT_FOR_COPIES(STAGES - 2)                                                                               \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
+            LOAD_STEP(1 - now, ((stage) + 1) % STAGES, 0)                                                             \
+            COPY((stage)*STAGE, SLAB_K, left > STAGES)                                                                \
+            END_OF_COPIES                                                                                             \
+        } else {                                                                                                      \
+            LOAD_STEP(1 - now, stage, step + 1)                                                                       \
+        }                                                                                                             \
+        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                  \
+            UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                              \
+                sums[i][j] = multiply_add(g, a_step[now][i], b_step[now][j], sums[i][j]);                             \
+    }
+
+#define STAGE_OR_END(stage)                                                                                           \
+    MULTIPLY_STAGE(stage, (stage)*STEPS % 2)                                                                          \
+    if (--left == 0)                                                                                                  \
+        break;
+#if STAGES > 2
+#define THIRD_STAGE STAGE_OR_END(2)
+#else
+#define THIRD_STAGE
+#endif
+#if STAGES > 3
+#define FOURTH_STAGE STAGE_OR_END(3)
+#else
+#define FOURTH_STAGE
+#endif
+#if STAGES > 4
+#define LATER_STAGES STAGE_OR_END(4) STAGE_OR_END(5)
+#else
+#define LATER_STAGES
+#endif
+#if EMULATED   // once is enough to compile
+#define MULTIPLY_ALL_STAGES                                                                                           \
+    for (int stage = 0; left > 0; --left, stage = (stage + 1) % STAGES)                                               \
+        MULTIPLY_STAGE(stage, stage* STEPS % 2)
+#else
+#define MULTIPLY_ALL_STAGES                                                                                           \
+    for (;;) {                                                                                                        \
+        STAGE_OR_END(0)                                                                                               \
+        STAGE_OR_END(1)                                                                                               \
+        THIRD_STAGE                                                                                                   \
+        FOURTH_STAGE                                                                                                  \
+        LATER_STAGES                                                                                                  \
+    }
+#endif
+// What is left over when k is cut into slabs comes first.
+#define MULTIPLY_STAGES(depth)                                                                                        \
+    if ((depth) > 0) {                                                                                                \
+        const int over = (int)((depth) % SLAB_K), first = over ? over : SLAB_K;                                       \
+        int left = (int)(((depth)-first) / SLAB_K) + 1;                                                               \
+        fragment_a a_step[2][FRAGMENTS_M];                                                                            \
+        fragment_b b_step[2][FRAGMENTS_N];                                                                            \
+        COPY(0, first, 1)                                                                                             \
+        END_OF_COPIES                                                                                                 \
+        UNROLL for (int stage = 1; stage < STAGES; ++stage)                                                           \
+        {                                                                                                             \
+            COPY(stage * STAGE, SLAB_K, left > stage)                                                                 \
+            END_OF_COPIES                                                                                             \
+        }                                                                                                             \
+        WAIT_FOR_COPIES(STAGES - 1)                                                                                   \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
+        LOAD_STEP(0, 0, 0)                                                                                            \
+        MULTIPLY_ALL_STAGES                                                                                           \
+        WAIT_FOR_COPIES(0)                                                                                            \
+    }
