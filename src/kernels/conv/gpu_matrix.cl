@@ -11,6 +11,7 @@
 //   -DPIXELS_ARE_ROWS=0|1
 //   -DWHOLE_TAPS=0|1        1: depth is a multiple of SLAB_K, so that a slab is of one tap
 //   -DPAIRS=0|1             1: and a tap has an even number of slabs
+//   -DSTAGES=..             of matrix_stages.cl, with whole taps
 //   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
 //   -DACTIVATION=..         of epilogue.cl
 #if defined(ENGINE_MMA) && !WHOLE_TAPS   // places take the registers
@@ -18,8 +19,18 @@
 #endif
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
+#if STAGES   // of whole taps
+#include "kernels/gemm/matrix_stages.cl"
+#endif
 #include "kernels/conv/gpu_matrix_gather.cl"
 #include "kernels/conv/gpu_matrix_finish.cl"
+
+// Whether what is written behind the sums is written out for all quads of a work-item, short as it is.
+#if defined(ENGINE_MMA) && ACTIVATION <= ACTIVATION_RELU && QUADS
+#define UNROLLED_END 1
+#else
+#define UNROLLED_END 0
+#endif
 
 #if PIXELS_ARE_ROWS
 #define PIXELS BLOCK_M
@@ -37,11 +48,23 @@
 #define WEIGHT_LOADS A_LOADS
 #endif
 
-// The first `count` of four neighbours in a row: channels of a pixel, or pixels of a channel.
-static inline void finish_quad(float4 v, __global stored* result, const __global stored* bias,
-                               const gpu_conv_problem* p, int2 pixel_and_channel, int count)
+// Bias of the first `count` of four neighbours in a row: channels of a pixel, or pixels of a channel.
+static inline float4 bias_of_quad(const __global stored* bias, const gpu_conv_problem* p, int channel, int count)
 {
-    const float values[4] = {v.x, v.y, v.z, v.w};
+    if (!p->has_bias)
+        return (float4)0;
+#if PIXELS_ARE_ROWS
+    return (float4)(load(X, bias, channel), load(X, bias, channel + min(1, count - 1)),
+                    load(X, bias, channel + min(2, count - 1)), load(X, bias, channel + min(3, count - 1)));
+#else
+    return (float4)load(X, bias, channel);
+#endif
+}
+
+static inline void finish_quad(float4 v, __global stored* result, float4 bias, const gpu_conv_problem* p,
+                               int2 pixel_and_channel, int count)
+{
+    const float values[4] = {v.x, v.y, v.z, v.w}, biases[4] = {bias.x, bias.y, bias.z, bias.w};
     const int pixel = pixel_and_channel.x, channel = pixel_and_channel.y;
     result += channel * (OFFSET)p->result_channel;
     __global stored* to = result + result_place(p, find_position(p, pixel));
@@ -56,8 +79,7 @@ static inline void finish_quad(float4 v, __global stored* result, const __global
 #else
         __global stored* at = result + result_place(p, find_position(p, pixel + wanted));
 #endif
-        finished[e] =
-            finish(values[e], p->has_bias ? load(X, bias, channel + (PIXELS_ARE_ROWS ? wanted : 0)) : 0, at, p);
+        finished[e] = finish(values[e], biases[e], at, p);
 #if !QUADS
         if (e < count)
             store(X, at, 0, finished[e]);
@@ -81,11 +103,18 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     const OFFSET weights_origin = 2 * ((OFFSET)weights_offset + ((OFFSET)group * p.rows + channel0) * p.total);
     table += table_offset / 2;
 
+#if STAGES
+    BEGIN_STAGES
+#else
     BEGIN_SLABS
+#endif
     const slab_source from_weights = {2 * p.total, 2, channels - 1, 1, CHANNELS};
     // Each is found once, and through local memory, or compilers find them anew in every step of the loop. NVIDIA's
     // registers are too few to keep them.
-#if WHOLE_TAPS && defined(ENGINE_MMA)
+#if STAGES
+    __local byte_place found[PIXELS];
+#define PLACE(load) found[group_line(item, load, 1, PIXELS)]
+#elif WHOLE_TAPS && defined(ENGINE_MMA)
     __local byte_place found[PIXELS];
 #define PLACE(load) found[SOURCE(_line) + LINES_ON(load, 1)]
 #else
@@ -103,7 +132,32 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
 #endif
     const __global uint4* const zeros = zeros_of(table, &p);
     OFFSET weights_far = weights_origin;
-#if WHOLE_TAPS
+#if STAGES
+    // Where this work-item's groups of a tap lie, found once a tap. What is behind the last one is not wanted.
+    tap_place group_at[SOURCE_LOADS];
+    const int taps = p.taps[0] * p.taps[1] * p.taps[2], slabs_of_tap = p.depth / SLAB_K;
+    int begun = 0, left_of_tap = 0;
+#define COPY(at, count, wanted)                                                                                       \
+    {                                                                                                                 \
+        if (left_of_tap == 0) {                                                                                       \
+            const int2 tap = table[min(begun, taps - 1) * (p.depth / 8)];                                             \
+            UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                    \
+                group_at[load] = find_tap_place(source, source_origin, zeros, PLACE(load), tap,                       \
+                                                2 * group_depth(item, load, 1, PIXELS));                              \
+            ++begun;                                                                                                  \
+            left_of_tap = slabs_of_tap;                                                                               \
+        }                                                                                                             \
+        --left_of_tap;                                                                                                \
+        UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
+        {                                                                                                             \
+            copy_group(slabs + (at) + SOURCE(_to)[load], group_at[load], 0, wanted);                                  \
+            group_at[load] += 2 * SLAB_K;                                                                             \
+        }                                                                                                             \
+        COPY_SLAB(slabs + (at), WEIGHTS(_to), WEIGHT_LOADS, weights, weights_far, from_weights, count, wanted)        \
+        weights_far += 2 * SLAB_K;                                                                                    \
+    }
+    MULTIPLY_DEPTH(p.total)
+#elif WHOLE_TAPS
     // Where this work-item's groups of a tap lie, found once a tap.
     tap_place at[SOURCE_LOADS];
     OFFSET in_tap = 0;
@@ -150,14 +204,29 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     result += result_offset + group * p.result_group + channel0 * (OFFSET)p.result_channel;
     bias += bias_offset + group * p.rows + channel0;
 #if PIXELS_ARE_ROWS
-    EACH_QUAD_OF_SUMS(i, j, v, {
-        if (i < pixels && j < channels)
-            finish_quad(v, result, bias, &p, (int2)(pixel0 + i, j), channels - j);
+#define PIXEL_AND_CHANNEL(i, j) (int2)(i, j)
+#define LAST_OF_ROW channels
+#else
+#define PIXEL_AND_CHANNEL(i, j) (int2)(j, i)
+#define LAST_OF_ROW pixels
+#endif
+    const int2 first_of_block = (int2)(pixel0, 0);
+#if UNROLLED_END
+    float4 biases[QUADS_OF_ITEM];
+    EACH_QUAD_AHEAD(i, j, v, which, {
+        const int channel = min(PIXEL_AND_CHANNEL(i, j).y, channels - 1);
+        biases[which] = bias_of_quad(bias, &p, channel, channels - channel);
+    }, {
+        const int2 at = PIXEL_AND_CHANNEL(i, j);
+        if (at.x < pixels && at.y < channels)
+            finish_quad(v, result, biases[which], &p, first_of_block + at, LAST_OF_ROW - j);
     })
 #else
     EACH_QUAD_OF_SUMS(i, j, v, {
-        if (i < channels && j < pixels)
-            finish_quad(v, result, bias, &p, (int2)(pixel0 + j, i), pixels - j);
+        const int2 at = PIXEL_AND_CHANNEL(i, j);
+        if (at.x < pixels && at.y < channels)
+            finish_quad(v, result, bias_of_quad(bias, &p, at.y, channels - at.y), &p, first_of_block + at,
+                        LAST_OF_ROW - j);
     })
 #endif
 }

@@ -138,12 +138,13 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const detail::MatrixEngineShape& shape = detail::shape_of(engine.engine);
     const MatrixExtent sums = pixels_are_rows ? MatrixExtent{p.pixels(), p.rows, p.groups}
                                               : MatrixExtent{p.rows, p.pixels(), p.groups};
-    const detail::MatrixTile& tile = tile_at(queue, engine, sums, point);
+    const bool whole = p.depth % 32 == 0 && p.total_depth() > 0;
+    const detail::MatrixTile& asked = tile_at(queue, engine, sums, point);
+    const detail::MatrixTile tile = whole ? detail::in_stages(engine, asked, queue.device()) : asked;
     const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
                                        beyond(weights, p.groups * p.rows * p.total_depth())});
-    const bool whole = p.depth % 32 == 0 && p.total_depth() > 0;
     const Program& program = queue.context().program(
         "kernels/conv/gpu_matrix.cl",
         options_for(call, p, farthest) + detail::matrix_tile_options(engine, tile) +

@@ -129,7 +129,6 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
         a_far += (count)*from_a.k_step;                                                                               \
         b_far += (count)*from_b.k_step;                                                                               \
     }
-    MULTIPLY_STAGES(k_end - k_begin)
 #else
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \
@@ -139,8 +138,8 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
         a_far += count * from_a.k_step;                                                                               \
         b_far += count * from_b.k_step;                                                                               \
     }
-    MULTIPLY_DEPTH(k_end - k_begin)
 #endif
+    MULTIPLY_DEPTH(k_end - k_begin)
 #endif
 
 #if PARTIAL

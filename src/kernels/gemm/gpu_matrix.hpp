@@ -41,6 +41,9 @@ struct RatedTile {
 CLPRIM_API std::span<const RatedTile> matrix_tiles(MatrixEngine);
 // Those of plain products: before them those whose slabs are copied past registers, for operands in groups of eight.
 CLPRIM_API std::span<const RatedTile> gemm_tiles(MatrixEngine);
+// A tile whose operands come in groups of eight, with slabs copied past registers where the engine does and a device's
+// local memory takes them.
+MatrixTile in_stages(MatrixEngineChoice, const MatrixTile&, const Device&);
 // Whether a device can take a tile.
 CLPRIM_API bool tile_fits(MatrixEngineChoice, const MatrixTile&, const Device&);
 // Sums in all: lines of each direction, in as many groups, and whether neighbours of A and B are brought along k.

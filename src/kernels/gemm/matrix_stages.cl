@@ -3,7 +3,7 @@
 // loaded one step of FRAGMENT_K before they are multiplied.
 //
 //     BEGIN_STAGES            where this work-item's groups of eight come to lie, and where its lanes' fragments do
-//     MULTIPLY_STAGES(depth)  sums += A B over `depth` k. COPY(at, count, wanted) is the kernel's: where it is wanted,
+//     MULTIPLY_DEPTH(depth)  sums += A B over `depth` k. COPY(at, count, wanted) is the kernel's: where it is wanted,
 //                             copies the next slab, of which `count` k are wanted, to slabs + at; moves on
 //
 // A group of work-items that arrives at a barrier has loaded all fragments of the slab before it, so the slab that
@@ -13,8 +13,8 @@
 // at one k, or eight k of one line, lie in different banks.
 #define STEPS (SLAB_K / FRAGMENT_K)   // of a slab
 #define STAGE (A_SLAB + B_SLAB)
-#if STEPS % 2 && STAGES % 2
-#error "fragments of one slab after the other take turns in registers"
+#if STEPS > 2 || (STEPS == 1 && STAGES % 2)
+#error "fragments take turns in two sets of registers"
 #endif
 
 // A word of a slab, of the group of eight at a line and a k.
@@ -100,24 +100,43 @@ static inline void copy_group(__local uint* to, const __global uchar* from, int 
         b_step[which][j] = load_matrices(g, slabs, PLACE_OF(b_places, B_ALONG_K, BLOCK_N, j, step), (stage)*STAGE,    \
                                          !B_ALONG_K);
 
-// One slab; `which` of two sets of registers holds the fragments of its first step.
+#define MULTIPLY_STEP(which)                                                                                          \
+    UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                      \
+        UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                                  \
+            sums[i][j] = multiply_add(g, a_step[which][i], b_step[which][j], sums[i][j]);
+
+// The slab that has been multiplied makes room; the first fragments of the next one are loaded.
+#define NEXT_STAGE(stage, which)                                                                                      \
+    WAIT_FOR_COPIES(STAGES - 2)                                                                                       \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                                     \
+    LOAD_STEP(which, ((stage) + 1) % STAGES, 0)                                                                       \
+    COPY((stage)*STAGE, SLAB_K, left > STAGES)                                                                        \
+    END_OF_COPIES
+
+// One slab, whose first fragments have been loaded: `which` of two sets of registers holds them. No loop stands around
+// the barrier that a compiler would have to unroll.
+#if EMULATED   // once is enough to compile
 #define MULTIPLY_STAGE(stage, which)                                                                                  \
-    UNROLL for (int step = 0; step < STEPS; ++step)                                                                   \
-    {                                                                                                                 \
+    for (int step = 0; step < STEPS; ++step) {                                                                        \
         const int now = ((which) + step) % 2;                                                                         \
         if (step == STEPS - 1) {                                                                                      \
-            WAIT_FOR_COPIES(STAGES - 2)                                                                               \
-            barrier(CLK_LOCAL_MEM_FENCE);                                                                             \
-            LOAD_STEP(1 - now, ((stage) + 1) % STAGES, 0)                                                             \
-            COPY((stage)*STAGE, SLAB_K, left > STAGES)                                                                \
-            END_OF_COPIES                                                                                             \
+            NEXT_STAGE(stage, 1 - now)                                                                                \
         } else {                                                                                                      \
             LOAD_STEP(1 - now, stage, step + 1)                                                                       \
         }                                                                                                             \
-        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                  \
-            UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                              \
-                sums[i][j] = multiply_add(g, a_step[now][i], b_step[now][j], sums[i][j]);                             \
+        MULTIPLY_STEP(now)                                                                                            \
     }
+#elif STEPS == 1
+#define MULTIPLY_STAGE(stage, which)                                                                                  \
+    NEXT_STAGE(stage, 1 - (which))                                                                                    \
+    MULTIPLY_STEP(which)
+#else
+#define MULTIPLY_STAGE(stage, which)                                                                                  \
+    LOAD_STEP(1, stage, 1)                                                                                            \
+    MULTIPLY_STEP(0)                                                                                                  \
+    NEXT_STAGE(stage, 0)                                                                                              \
+    MULTIPLY_STEP(1)
+#endif
 
 #define STAGE_OR_END(stage)                                                                                           \
     MULTIPLY_STAGE(stage, (stage)*STEPS % 2)                                                                          \
@@ -138,10 +157,11 @@ static inline void copy_group(__local uint* to, const __global uchar* from, int 
 #else
 #define LATER_STAGES
 #endif
-#if EMULATED   // once is enough to compile
+#if EMULATED
 #define MULTIPLY_ALL_STAGES                                                                                           \
-    for (int stage = 0; left > 0; --left, stage = (stage + 1) % STAGES)                                               \
-        MULTIPLY_STAGE(stage, stage* STEPS % 2)
+    for (int stage = 0; left > 0; --left, stage = (stage + 1) % STAGES) {                                             \
+        MULTIPLY_STAGE(stage, stage* STEPS % 2)                                                                       \
+    }
 #else
 #define MULTIPLY_ALL_STAGES                                                                                           \
     for (;;) {                                                                                                        \
@@ -153,7 +173,7 @@ static inline void copy_group(__local uint* to, const __global uchar* from, int 
     }
 #endif
 // What is left over when k is cut into slabs comes first.
-#define MULTIPLY_STAGES(depth)                                                                                        \
+#define MULTIPLY_DEPTH(depth)                                                                                        \
     if ((depth) > 0) {                                                                                                \
         const int over = (int)((depth) % SLAB_K), first = over ? over : SLAB_K;                                       \
         int left = (int)(((depth)-first) / SLAB_K) + 1;                                                               \

@@ -41,11 +41,12 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
     }
 }
 
+constexpr bool past_registers = true;   // false: all slabs pass through registers
+
 std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
 {
-    constexpr bool past_registers = true;   // false: all slabs pass through registers
     static constexpr RatedTile mma[] = {
-        {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 3, 32}, 54},
+        {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 6, 16}, 55},
         {{2, 2, 4, 2, 3, 32}, 42}, {{2, 2, 2, 4, 3, 32}, 42}, {{2, 2, 2, 2, 4, 32}, 32}, {{2, 2, 4, 4}, 34},
         {{2, 2, 3, 4}, 27},        {{2, 2, 4, 2}, 25},        {{2, 2, 2, 4}, 25},        {{2, 2, 2, 2}, 19}};
     return engine == MatrixEngine::mma && past_registers ? std::span<const RatedTile>(mma) : matrix_tiles(engine);
@@ -53,10 +54,12 @@ std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
 
 bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
 {
-    const std::size_t beside = tile.stages > 0 ? 0 : 1024;   // what kernels keep beside the slabs
+    // What kernels keep beside the slabs: products nothing, which may declare the bytes too that NVIDIA's driver keeps
+    // for itself beside arguments (core/device.cpp).
+    const std::size_t beside = tile.stages > 0 ? 0 : 1024, kept_from_arguments = tile.stages > 0 ? 4 : 0;
     const MatrixEngineShape& shape = shape_of(engine.engine);
     return static_cast<std::size_t>(shape.items(tile)) <= device.max_work_group_size &&
-           shape.local_memory(tile, engine.emulated) + beside <= device.local_memory;
+           shape.local_memory(tile, engine.emulated) + beside <= device.local_memory + kept_from_arguments;
 }
 
 bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent& sums)
@@ -66,6 +69,19 @@ bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent&
         return lines * tile.depth / 8 % ((tile.stages > 0 ? 1 : 2) * shape.items(tile)) == 0;
     };
     return (sums.a_along_k || whole(shape.rows(tile))) && (sums.b_along_k || whole(shape.columns(tile)));
+}
+
+MatrixTile in_stages(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
+{
+    constexpr std::size_t beside = 2048;   // what kernels keep beside the slabs
+    if (engine.engine != MatrixEngine::mma || !past_registers)
+        return tile;
+    MatrixTile result = tile;
+    const std::int64_t fragments = tile.fragments_m * tile.fragments_n;
+    result.stages = fragments == 16 || fragments == 4 ? 4 : 3;
+    result.depth = fragments == 16 ? 16 : 32;
+    const bool fits = shape_of(engine.engine).local_memory(result, engine.emulated) + beside <= device.local_memory;
+    return fits && tile_suits(engine.engine, result, {}) ? result : tile;
 }
 
 std::int64_t best_tile(MatrixEngineChoice engine, const MatrixExtent& sums, const Device& device)

@@ -79,11 +79,14 @@
 // Sums in local memory at a time. Rows of NVIDIA's fragments would meet in one bank.
 #ifdef ENGINE_MMA
 #define DUMP_PITCH (COLUMNS + 8)
+#define DUMPED_QUADS (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * COLUMNS / 4)
+#define DUMPED_AT(quad) quad / (COLUMNS / 4) * (DUMP_PITCH / 4) + quad % (COLUMNS / 4)
 #else
 #define DUMP_PITCH COLUMNS
+#define DUMPED_QUADS DUMPED / 4
+#define DUMPED_AT(quad) quad
 #endif
 #define DUMPED (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * DUMP_PITCH)
-#define DUMPED_QUADS (SUB_GROUPS_M * SUB_GROUPS_N * FRAGMENT_M * COLUMNS / 4)
 #define SLAB_WORDS (BLOCKS ? 0 : (STAGES ? STAGES : 2) * (A_SLAB + B_SLAB))
 #define LOCAL_WORDS (SLAB_WORDS > DUMPED ? SLAB_WORDS : DUMPED)
 
@@ -236,8 +239,7 @@ static inline SUM_VECTOR(4) dumped_rows(const __local SUM_TYPE* from)
     dumped_rows((const __local SUM_TYPE*)memory + (of * FRAGMENT_M + QUAD_ROW(0, quad)) * DUMP_PITCH +                \
                 QUAD_COLUMN(quad))
 #else
-#define DUMPED_QUAD(of, quad)                                                                                          \
-    ((const __local SUM_VECTOR(4)*)memory)[quad / (COLUMNS / 4) * (DUMP_PITCH / 4) + quad % (COLUMNS / 4)]
+#define DUMPED_QUAD(of, quad) ((const __local SUM_VECTOR(4)*)memory)[DUMPED_AT(quad)]
 #define QUAD_ROW(line, quad) line % FRAGMENT_M
 #define QUAD_COLUMN(quad) quad % (COLUMNS / 4) * 4
 #endif
@@ -316,6 +318,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         MULTIPLY_SLAB(now, 1)                                                                                         \
     MULTIPLY_SLAB(now, 0)
 #endif
+#if !STAGES
 #define MULTIPLY_DEPTH(depth)                                                                                         \
     {                                                                                                                 \
         const int a_at = a_place(A_ALONG_K, BLOCK_M, a_line, a_k), b_at = b_place(B_ALONG_K, BLOCK_N, b_line, b_k);   \
@@ -326,6 +329,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
         FETCH(first)                                                                                                  \
         MULTIPLY_ALL_SLABS                                                                                            \
     }
+#endif
 #define PLACE_SLABS(begin)                                                                                            \
     {                                                                                                                 \
         FETCHED                                                                                                       \
@@ -435,7 +439,7 @@ static inline void dump_fragments(const fragment_sums sums[FRAGMENTS_N], __local
     }
 // The same, whose statements for QUADS_OF_ITEM quads, numbered by `which`, stand one after the other behind AHEAD for
 // each of them: what that loads is under way together.
-#define QUADS_OF_ITEM (DUMPED_QUADS / ITEMS)
+#define QUADS_OF_ITEM ((DUMPED_QUADS) / ITEMS)
 #define EACH_QUAD_AHEAD(i, j, v, which, AHEAD, BODY)                                                                  \
     for (int part = 0; part < FRAGMENTS_M; ++part) {                                                                  \
         DUMP_PART(part)                                                                                               \

@@ -16,6 +16,9 @@
 #if BLOCKS
 #include "kernels/gemm/fragments_blocks.cl"
 #endif
+#if STAGES
+#include "kernels/gemm/matrix_stages.cl"
+#endif
 
 typedef struct {
     long m, n, k, a_line, a_batch, b_line, b_batch;   // of A and B in bytes
@@ -80,6 +83,16 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
     a += a_first_byte;
     b += b_first_byte;
 #endif
+#if STAGES
+    BEGIN_STAGES
+#define COPY(at, count, wanted)                                                                                       \
+    {                                                                                                                 \
+        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
+        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
+        a_far += 2 * (count);                                                                                         \
+        b_far += 2 * (count);                                                                                         \
+    }
+#else
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
@@ -88,6 +101,7 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
         a_far += 2 * count;                                                                                           \
         b_far += 2 * count;                                                                                           \
     }
+#endif
 #if WHOLE_SLABS
     MULTIPLY_DEPTH((k_end - k_begin) / SLAB_K * SLAB_K)
 #else

@@ -142,7 +142,7 @@ void gpu_integer_matrix_by(MatrixEngineChoice engine, bool large, Queue& queue, 
     const Operand b = lies.b ? as_it_lies(t.b, t.zeros.b, p.b.column, p.b.batch)
                              : as_packed(pack_columns(queue, p, t), p.n, p.k);
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    const MatrixTile& tile = large ? shape.large : shape.small;
+    const MatrixTile tile = in_stages(engine, large ? shape.large : shape.small, queue.device());
     const std::int64_t bytes = lies.a || lies.b ? p.k : a.line;   // packed lines are filled up with zeros
     const auto step = [](const Tensor& zero) -> std::int64_t { return zero.defined() && zero.numel() > 1; };
     MatrixProduct q{p.m, p.n, p.k, a.line, a.batch, b.line, b.batch, p.c.row, p.c.column, p.c.batch,
