@@ -137,14 +137,16 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     tap_place group_at[SOURCE_LOADS];
     const int taps = p.taps[0] * p.taps[1] * p.taps[2], slabs_of_tap = p.depth / SLAB_K;
     int begun = 0, left_of_tap = 0;
+    int2 coming = table[0];   // of the tap after this one, on its way
 #define COPY(at, count, wanted)                                                                                       \
     {                                                                                                                 \
         if (left_of_tap == 0) {                                                                                       \
-            const int2 tap = table[min(begun, taps - 1) * (p.depth / 8)];                                             \
+            const int2 tap = coming;                                                                                  \
+            ++begun;                                                                                                  \
+            coming = table[min(begun, taps - 1) * (p.depth / 8)];                                                     \
             UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                    \
                 group_at[load] = find_tap_place(source, source_origin, zeros, PLACE(load), tap,                       \
                                                 2 * group_depth(item, load, 1, PIXELS));                              \
-            ++begun;                                                                                                  \
             left_of_tap = slabs_of_tap;                                                                               \
         }                                                                                                             \
         --left_of_tap;                                                                                                \
