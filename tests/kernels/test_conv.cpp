@@ -176,6 +176,81 @@ TEST(ConvSpaces, EveryPointGivesTheSame)
     EXPECT_EQ(ran, 2 * 6 * 5);   // slabs of 8 are too small for groups of tiles of 64
 }
 
+// Tiles that go through Winograd's transforms in several cuts, of which the last one is smaller.
+TEST(ConvSpaces, WinogradInCuts)
+{
+    Queue& queue = Context::get().queue();
+    if (queue.device().kind != DeviceKind::gpu)
+        GTEST_SKIP() << "only kernels for GPUs have parameters";
+    std::mt19937 random{8};
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
+        ConvOptions options;
+        options.pad_begin = options.pad_end = Dims{1, 1};
+        const Dims x_shape{3, 7, 9, 12}, w_shape{18, 7, 3, 3}, y_shape = conv_output_shape(x_shape, w_shape, options);
+        Host x(x_shape, layout, &random), w(w_shape, layout, &random), y(y_shape, layout, &random);
+        Host forward(y_shape, layout, nullptr), dx(x_shape, layout, nullptr);
+        products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+            forward.values[yi] += x.values[xi] * w.values[wi];
+            dx.values[xi] += y.values[yi] * w.values[wi];
+        });
+        const auto upload = [&](const Host& h) { return test::upload(queue, h.values, h.shape, h.strides); };
+        const Tensor tx = upload(x), tw = upload(w), ty = upload(y);
+        for (const std::string cuts : {"1", "2", "4", "8"}) {
+            prefer_implementation("conv", "gpu_winograd:cuts=" + cuts);
+            const Tensor to_y = upload(y), to_x = upload(x);
+            conv_forward(queue, tx, tw, {}, to_y, options);
+            conv_backward_data(queue, ty, tw, to_x, options);
+            prefer_implementation("conv", "");
+            EXPECT_EQ(test::download(queue, to_y), forward.values) << cuts;
+            EXPECT_EQ(test::download(queue, to_x), dx.values) << cuts;
+        }
+    }
+}
+
+// Infinities, NaN and what neighbours added together overflow to reach the outputs that they belong to, as what they
+// make of sums there.
+TEST(ConvNotFinite, ReachesWhatReadsIt)
+{
+    Queue& queue = Context::get().queue();
+    const float most = 3e38f;
+    std::mt19937 random{9};
+    for (const Layout layout : {Layout::contiguous, Layout::channels_last})
+        for (const double number : {double(INFINITY), -double(INFINITY), double(NAN), double(most)}) {
+            const ConvOptions options = test::conv({1, 1}, {1, 1});
+            Host x({2, 3, 9, 8}, layout, &random), w({4, 3, 3, 3}, Layout::contiguous, &random);
+            std::fill(w.values.begin(), w.values.end(), 0.125);
+            for (const auto& [n, c, row, column] : {std::array{0, 1, 3, 3}, {0, 1, 8, 7}, {1, 2, 4, 6}, {1, 2, 4, 7}}) {
+                const auto at = n * x.strides[0] + c * x.strides[1] + row * x.strides[2] + column * x.strides[3];
+                x.values[static_cast<std::size_t>(at)] = row == 8 ? -number : number;
+            }
+            Host y({2, 4, 9, 8}, layout, nullptr);
+            products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+                y.values[yi] += x.values[xi] * w.values[wi];
+            });
+            const Tensor tx = test::upload(queue, x.values, x.shape, x.strides);
+            const Tensor tw = test::upload(queue, w.values, w.shape, w.strides);
+            for (const std::string_view name : conv_implementations(ConvPass::forward)) {
+                ConvOptions chosen = options;
+                chosen.implementation = name;
+                const Tensor result = test::upload(queue, y.values, y.shape, y.strides);
+                try {
+                    conv_forward(queue, tx, tw, Tensor(), result, chosen);
+                } catch (const NotSupported&) {
+                    EXPECT_NE(name, "reference");
+                    continue;
+                }
+                const std::vector<double> got = test::download(queue, result);
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    if (std::isnan(y.values[i]))
+                        ASSERT_TRUE(std::isnan(got[i])) << name << " of " << number << " at " << i;
+                    else if (std::abs(y.values[i]) < 1e30 || std::isinf(y.values[i]))
+                        ASSERT_EQ(got[i], y.values[i]) << name << " of " << number << " at " << i;
+                    else   // eighths are lost beside it
+                        ASSERT_NEAR(got[i] / y.values[i], 1, 1.3e-6) << name << " of " << number << " at " << i;
+            }
+        }
+}
+
 // The parts into which the weight gradient of narrow convolutions is cut.
 TEST(ConvSpaces, NarrowWeightGradients)
 {

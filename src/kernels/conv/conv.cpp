@@ -21,6 +21,8 @@ constexpr Implementation forward_list[] = {
     {"gpu_direct", rejects_gpu_direct, run_gpu_direct},
     {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix, true, gpu_matrix_advises_against, gpu_matrix_space,
      run_gpu_matrix_at},
+    {"gpu_winograd", rejects_gpu_winograd, run_gpu_winograd, true, gpu_winograd_advises_against, gpu_winograd_space,
+     run_gpu_winograd_at},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit, true, nullptr, gpu_implicit_space, run_gpu_implicit_at},
     {"reference", rejects_reference, run_reference, false},
 };

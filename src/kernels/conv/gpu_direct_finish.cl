@@ -1,4 +1,5 @@
-// What a work-item of gpu_direct.cl and gpu_direct_rows.cl makes of a sum before it stores it. -DACTIVATION
+// What a work-item of gpu_direct.cl, gpu_direct_rows.cl and gpu_winograd.cl makes of a sum before it stores it.
+// -DACTIVATION
 #include "kernels/conv/epilogue.cl"
 
 DEFINE_ACTIVATE(activate, real)

@@ -242,13 +242,31 @@ void run_gpu_implicit_at(Queue& queue, const Call& call, const Point& point)
 
 void run_gpu_implicit(Queue& queue, const Call& call) { run_gpu_implicit_at(queue, call, {}); }
 
-Space gpu_implicit_space(const Call& call, const Device& device)
+namespace {
+
+Sums sums_of(const Call& call)
 {
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward;
-    const Sums sums{forward ? q.out_channels : q.in_channels, q.batch * (forward ? q.out_pixels() : q.in_pixels()),
-                    q.groups};
-    return detail::gpu_tile_space(usual_tile(device, call, sums));
+    return {forward ? q.out_channels : q.in_channels, q.batch * (forward ? q.out_pixels() : q.in_pixels()), q.groups};
+}
+
+}  // namespace
+
+double gpu_implicit_clocks(const Call& call, const Device& device)
+{
+    const Sums sums = sums_of(call);
+    const detail::GpuTile tile = usual_tile(device, call, sums);
+    const detail::GpuRate rate = detail::gpu_rate(device);
+    const Problem& q = call.problem;
+    const cl_long depth = (call.pass == ConvPass::forward ? q.in_channels : q.out_channels) * q.taps();
+    const auto blocks = static_cast<double>(blocks_of(sums, tile));
+    return detail::launch_clocks(rate, tile.work(rate, blocks, static_cast<double>(depth)));
+}
+
+Space gpu_implicit_space(const Call& call, const Device& device)
+{
+    return detail::gpu_tile_space(usual_tile(device, call, sums_of(call)));
 }
 
 void run_gpu_implicit_weight(Queue& queue, const Call& call) { run_gpu_implicit_weight_at(queue, call, {}); }

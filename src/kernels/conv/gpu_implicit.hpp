@@ -15,5 +15,7 @@ bool has_planes(const ImplicitProblem& p);
 const Program& weights_program(Queue& queue, DataType dtype);   // gpu_weights.cl
 // The weights as [group, row][k] for one launch: in place where they lie so, else a copy.
 Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p);
+// Clocks of a forward or data pass by gpu_implicit, whose steps are one.
+double gpu_implicit_clocks(const Call& call, const Device& device);
 
 }  // namespace clprim::conv

@@ -198,14 +198,24 @@ Workload tiled_work(const GpuRate& rate, const GemmProblem& problem, const GpuTi
     return tile.work(rate, groups, static_cast<double>(problem.k));
 }
 
-TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
+GpuTile usual_tile(const GemmProblem& problem, const Device& device)
 {
     // A large tile of few rows or columns would mostly compute what is not written.
     const std::int64_t large = std::min(problem.m, problem.n) < 96
                                    ? 0 : divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch;
-    const GpuTile tile = gpu_tile(device, gemm_compute_type(problem.dtype), large);
+    return gpu_tile(device, gemm_compute_type(problem.dtype), large);
+}
+
+Parts usual_splits(const GemmProblem& problem, const Device& device, const GpuTile& tile)
+{
     const GpuRate rate = gpu_rate(device);
-    return {tile, best_splits(rate, problem, tiled_work(rate, problem, tile), tiled_split_step).count};
+    return best_splits(rate, problem, tiled_work(rate, problem, tile), tiled_split_step);
+}
+
+TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
+{
+    const GpuTile tile = usual_tile(problem, device);
+    return {tile, usual_splits(problem, device, tile).count};
 }
 
 void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledPlan& plan)
@@ -223,6 +233,11 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
 }
 
 }  // namespace
+
+double gpu_tiled_clocks(const GemmProblem& problem, const Device& device)
+{
+    return usual_splits(problem, device, usual_tile(problem, device)).clocks;
+}
 
 void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 {

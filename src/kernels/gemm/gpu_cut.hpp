@@ -20,6 +20,9 @@ GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::
 // How many parts of k, multiples of `step` long, take the least time for the work of uncut blocks.
 Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step);
 
+// Clocks of a product by gpu_tiled, by that estimate.
+double gpu_tiled_clocks(const GemmProblem& problem, const Device& device);
+
 // Runs the kernel `multiply` of (a, b, c, d, partial, problem, alpha, beta, splits, split_depth) on groups of
 // `width` x `height` work-items, and sums the parts of k if there are several.
 void launch_cut(Queue& queue, const Program& program, const GemmProblem& problem, const GemmTensors& tensors,
