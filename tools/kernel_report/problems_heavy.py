@@ -170,6 +170,11 @@ def other_convolutions() -> Iterator[Problem]:
         for step in PASSES:
             yield Problem(f"conv: {step} float32 NHWC {inward}-{outward} {kernel}x{kernel}/{stride} at {image}",
                           lambda s=step, shape=shape: convolution(s, "float32", True, shape))
+    for step, last, image, channels in (("forward", False, 14, 512), ("forward", True, 14, 512),
+                                        ("data", False, 27, 256), ("data", True, 27, 256)):   # even and odd images
+        shape = (channels, channels, image, 3, 1)
+        yield Problem(f"conv: {step} float32 {LAYOUTS[last]} {channels}-{channels} 3x3/1 at {image}",
+                      lambda s=step, last=last, shape=shape: convolution(s, "float32", last, shape))
     yield Problem("conv: forward float16 NHWC 30-50 3x3/1 at 56",
                   lambda: convolution("forward", "float16", True, ODD[0]))
     for step in PASSES:

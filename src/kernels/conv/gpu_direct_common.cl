@@ -84,21 +84,7 @@ static inline int take(const gpu_direct_problem* p, int* n, int axis)
     ((TAPS_Y > 0 && ((r) - (line) * APART * SCALE) % STEP) ? -1 : ((r) - (line) * APART * SCALE) / STEP)
 // The first row of block b of LINES rows.
 #define BLOCK_ROW(b) (APART == 1 ? (b) * LINES : (b) / 2 * (2 * LINES) + (b) % 2)
-// Masks of a real's bits: what lies outside is read from a place inside and becomes zero by one logical instruction.
-#define MASK_float32 uint
-#define MASK_float16 uint
-#define MASK_bfloat16 uint
-#define MASK_float64 ulong
-typedef CLPRIM_CAT(MASK_, T) mask;
-#define MASK(condition) ((condition) ? ~(mask)0 : (mask)0)
-
-static inline real masked(real v, mask kept)
-{
-    union { real value; mask bits; } u;
-    u.value = v;
-    u.bits &= kept;
-    return u.value;
-}
+#include "kernels/conv/mask.cl"
 
 // What is read at once: a value, four channels, or with PHASE four neighbours, of which COUNT from FIRST on are values;
 // one alone is read by itself.

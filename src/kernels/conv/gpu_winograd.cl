@@ -1,5 +1,6 @@
-// Convolution by Winograd's F(2x2, 3x3) on a GPU, forward and data gradient: 3x3 taps at steps of one in one group. Four
-// outputs of a channel take sixteen products in place of 36. Around one batch of sixteen matrix products (gemm) stand
+// Convolution by Winograd's F(2x2, 3x3) on a GPU, forward and data gradient: 3x3 taps at steps of one in one group.
+// Four outputs of a channel take sixteen products in place of 36. Around a batch of sixteen matrix products, which gemm
+// computes, stand
 //
 //   U = G w G^T        of each pair of channels        [16][depth][rows]
 //   V = B^T d B        of 4x4 positions of the source  planar: [16][depth][tile], CHANNELS_LAST: [16][tile][depth]
@@ -21,6 +22,7 @@ typedef compute_t(T) real;
 typedef storage_t(T) stored;
 
 #include "kernels/conv/gpu_direct_finish.cl"
+#include "kernels/conv/mask.cl"
 
 #define POINTS 16
 #define UNROLL _Pragma("unroll")
@@ -47,7 +49,8 @@ void conv_winograd_weights(const __global stored* restrict weights, ulong weight
                            ulong U_offset, gpu_conv_problem p, winograd_problem w)
 {
     __local real turned[POINTS][SIDE][SIDE + 1];
-    const int x = get_local_id(0), y = get_local_id(1), row0 = get_group_id(0) * SIDE, channel0 = get_group_id(1) * SIDE;
+    const int x = get_local_id(0), y = get_local_id(1);
+    const int row0 = get_group_id(0) * SIDE, channel0 = get_group_id(1) * SIDE;
     const int along_rows = w.weights_row < w.weights_channel;
     const int own_row = along_rows ? x : y, own_channel = along_rows ? y : x;
     const int inside = row0 + own_row < p.rows && channel0 + own_channel < p.depth;
@@ -92,15 +95,24 @@ __kernel void conv_winograd_source(const __global stored* restrict source, ulong
     const int outside = channel >= p.depth || w.first + tile >= w.all;
     const tile_place at = place_of(&w, min(w.first + tile, w.all - 1));
     source += source_offset + at.n * p.source_image + min(channel, p.depth - 1) * (long)p.source_channel;
-    const int y0 = at.y + p.shift[1] + min(2 * p.step[1], 0), x0 = at.x + p.shift[2] + min(2 * p.step[2], 0);
+    int rows[4], columns[4];
+    mask in_rows[4], in_columns[4];
+UNROLL
+    for (int i = 0; i < 4; ++i) {
+        const int y = at.y + p.shift[1] + min(2 * p.step[1], 0) + i, x = at.x + p.shift[2] + min(2 * p.step[2], 0) + i;
+        const int row_inside = (uint)y < (uint)p.in[1] && !outside, column_inside = (uint)x < (uint)p.in[2];
+        rows[i] = row_inside ? y * p.source_axis[1] : 0;
+        columns[i] = column_inside ? x * p.source_axis[2] : 0;
+        in_rows[i] = MASK(row_inside);
+        in_columns[i] = MASK(column_inside);
+    }
     real d[POINTS];
 UNROLL
-    for (int i = 0; i < POINTS; ++i) {   // from a place inside, so that loads need no branches
-        const int y = y0 + i / 4, x = x0 + i % 4;
-        const real v = load(T, source, clamp(y, 0, p.in[1] - 1) * p.source_axis[1] +
-                                           clamp(x, 0, p.in[2] - 1) * p.source_axis[2]);
-        d[i] = outside || y < 0 || y >= p.in[1] || x < 0 || x >= p.in[2] ? 0 : v;
-    }
+    for (int i = 0; i < POINTS; ++i)
+        d[i] = load(T, source, rows[i / 4] + columns[i % 4]);
+UNROLL
+    for (int i = 0; i < POINTS; ++i)
+        d[i] = masked(d[i], in_rows[i / 4] & in_columns[i % 4]);
 UNROLL
     for (int x = 0; x < 4; ++x) {
         const real d0 = d[x], d1 = d[4 + x], d2 = d[8 + x], d3 = d[12 + x];
@@ -120,19 +132,23 @@ UNROLL
     }
 }
 
-// One output by the definition; both point to the first channel, the source to an image. NaN stays NaN.
+// One output by the definition, with zeros around the source; both point to the first channel, the source to an image.
+// NaN stays NaN.
 static real sum_again(const __global stored* source, const __global stored* weights, int out_y, int out_x,
                       const gpu_conv_problem* p, const winograd_problem* w)
 {
     real sum = 0;
-    for (int c = 0; c < p->depth && !isnan(sum); ++c, source += p->source_channel, weights += w->weights_channel)
-        for (int tap_y = 0; tap_y < 3; ++tap_y)
-            for (int tap_x = 0; tap_x < 3; ++tap_x) {
-                const int y = out_y + p->shift[1] + tap_y * p->step[1], x = out_x + p->shift[2] + tap_x * p->step[2];
-                if (y >= 0 && y < p->in[1] && x >= 0 && x < p->in[2])
-                    sum += load(T, source, y * p->source_axis[1] + x * p->source_axis[2]) *
-                           load(T, weights, tap_y * w->weights_tap[0] + tap_x * w->weights_tap[1]);
-            }
+#pragma unroll 1
+    for (int tap = 0; tap < 9; ++tap) {
+        const int tap_y = tap / 3, tap_x = tap - 3 * tap_y;
+        const int y = out_y + p->shift[1] + tap_y * p->step[1], x = out_x + p->shift[2] + tap_x * p->step[2];
+        const int inside = (uint)y < (uint)p->in[1] && (uint)x < (uint)p->in[2];
+        const __global stored* from = source + (inside ? y * p->source_axis[1] + x * p->source_axis[2] : 0);
+        const __global stored* by = weights + (tap_y * w->weights_tap[0] + tap_x * w->weights_tap[1]);
+#pragma unroll 1
+        for (int c = 0; c < p->depth && !isnan(sum); ++c, from += p->source_channel, by += w->weights_channel)
+            sum += masked(load(T, from, 0), MASK(inside)) * load(T, by, 0);
+    }
     return sum;
 }
 
@@ -165,10 +181,15 @@ UNROLL
     if (!(isfinite(sums[0]) && isfinite(sums[1]) && isfinite(sums[2]) && isfinite(sums[3]))) {
         source += source_offset + at.n * p.source_image;
         weights += weights_offset + row * w.weights_row;
+#pragma unroll 1
+        for (int i = 0; i < 2 * high; ++i) {   // a chain of choices: sums stay in registers
+            real sum = i == 0 ? sums[0] : i == 1 ? sums[1] : i == 2 ? sums[2] : sums[3];
+            if (!isfinite(sum) && i % 2 < wide)
+                sum = sum_again(source, weights, at.y + i / 2, at.x + i % 2, &p, &w);
 UNROLL
-        for (int i = 0; i < 4; ++i)
-            if (!isfinite(sums[i]) && i / 2 < high && i % 2 < wide)
-                sums[i] = sum_again(source, weights, at.y + i / 2, at.x + i % 2, &p, &w);
+            for (int j = 0; j < 4; ++j)
+                sums[j] = i == j ? sum : sums[j];
+        }
     }
     const real added = p.has_bias ? load(T, bias + bias_offset, row) : 0;
     result += result_offset + at.n * p.result_image + row * (long)p.result_channel + at.y * p.result_axis[1] +

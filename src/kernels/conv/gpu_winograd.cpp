@@ -18,7 +18,6 @@ static_assert(sizeof(winograd_problem) == 4 * 8 + 12 * 4, "as OpenCL C lays it o
 
 namespace {
 
-using detail::divide_up;
 using detail::round_up;
 
 constexpr cl_long points = 16, weights_side = 16;   // POINTS and SIDE in gpu_winograd.cl
@@ -39,8 +38,8 @@ Sizes sizes_of(const Call& call)
     const bool forward = call.pass == ConvPass::forward;
     const cl_long* out = forward ? q.out : q.in;
     const cl_long high = ceil_div(out[1], 2), wide = ceil_div(out[2], 2);
-    return {round_up(forward ? q.out_channels : q.in_channels, 4), round_up(forward ? q.in_channels : q.out_channels, 4),
-            {high, wide}, q.batch * high * wide, q.batch * out[1] * out[2]};
+    const cl_long rows = forward ? q.out_channels : q.in_channels, depth = forward ? q.in_channels : q.out_channels;
+    return {round_up(rows, 4), round_up(depth, 4), {high, wide}, q.batch * high * wide, q.batch * out[1] * out[2]};
 }
 
 bool channels_last(const Call& call) { return call.problem.x_strides[1] == 1 && call.problem.in_channels > 1; }
@@ -109,8 +108,8 @@ Tensor transformed_weights(Queue& queue, const Call& call, const Sizes& sizes, c
         const Tensor result = queue.context().empty({sizes.weights()}, real_type(call.dtype), queue);
         const auto groups = [](cl_long channels) { return static_cast<std::size_t>(ceil_div(channels, weights_side)); };
         queue.launch(program.kernel("conv_winograd_weights"),
-                     Range::groups({groups(sizes.rows), groups(sizes.depth), 1}, {weights_side, weights_side, 1}), call.w,
-                     result, all.conv, all.winograd);
+                     Range::groups({groups(sizes.rows), groups(sizes.depth), 1}, {weights_side, weights_side, 1}),
+                     call.w, result, all.conv, all.winograd);
         return result;
     };
     if (!call.prepared)
@@ -161,21 +160,22 @@ Rejection rejects_gpu_winograd(const Call& call, const Device& device)
 
 Rejection gpu_winograd_advises_against(const Call& call, const Device& device)
 {
-    constexpr double worth = 0.9;   // of the other's time: the rates are rough
+    constexpr double worth = 0.9, between = detail::clocks_between_launches;   // the rates are rough
     const Sizes sizes = sizes_of(call);
     const detail::GpuRate rate = detail::gpu_rate(device);
-    const auto size = static_cast<double>(size_of(call.dtype)), real = static_cast<double>(size_of(real_type(call.dtype)));
-    const double cuts = static_cast<double>(usual_cuts(call, sizes)), between = detail::clocks_between_launches;
+    const auto size = static_cast<double>(size_of(call.dtype));
+    const auto real = static_cast<double>(size_of(real_type(call.dtype)));
+    const cl_long cuts = usual_cuts(call, sizes), count = round_up(ceil_div(sizes.all, cuts), 4);
+    const auto times = static_cast<double>(cuts);
     const double memory = rate.bytes * rate.engines;
-    const double between_transforms = real * static_cast<double>(sizes.elements(sizes.all));
-    const double pixels = static_cast<double>(sizes.pixels) * size * static_cast<double>(sizes.rows + sizes.depth);
-    const double weights = static_cast<double>(sizes.weights()) * real;
-    const cl_long count = round_up(ceil_div(sizes.all, usual_cuts(call, sizes)), 4);
-    const double products = std::max(cuts * detail::gpu_tiled_clocks(product_of(call, sizes, count), device),
-                                     (between_transforms + weights * cuts) / memory);
-    double clocks = products + (between_transforms + pixels) / memory + 2 * cuts * between;
+    const double transformed = real * static_cast<double>(sizes.elements(sizes.all));   // V and M
+    const double pixels = size * static_cast<double>(sizes.pixels * (sizes.rows + sizes.depth));
+    const auto weights = static_cast<double>(sizes.weights());
+    const double products = std::max(times * detail::gpu_tiled_clocks(product_of(call, sizes, count), device),
+                                     (transformed + times * real * weights) / memory);
+    double clocks = products + (transformed + pixels) / memory + 2 * times * between;
     if (!call.prepared)
-        clocks += (weights + 9 * size / points / real * weights) / memory + between;
+        clocks += (real + size * 9 / points) * weights / memory + between;
     if (clocks > worth * gpu_implicit_clocks(call, device))
         return "would spend more on transforms than it saves";
     return {};
