@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <core/choose.hpp>
+#include <kernels/conv/problem.hpp>
 
 #include "kernels/conv_problems.hpp"
 #include "kernels/conv_reference.hpp"
@@ -205,6 +206,40 @@ TEST(ConvSpaces, WinogradInCuts)
             EXPECT_EQ(test::download(queue, to_x), dx.values) << cuts;
         }
     }
+}
+
+// By what their transforms move beside the products that they save.
+TEST(ConvChoice, WinogradWhereItsTransformsPay)
+{
+    Device device = Context::get().queue().device();
+    device.kind = DeviceKind::gpu;
+    device.vendor = "NVIDIA Corporation";
+    device.compute_units = 132;
+    device.max_work_group_size = 1024;
+    device.local_memory = 49152;
+    device.extensions.clear();
+    device.sub_group_sizes.clear();
+    const auto advised_against = [&](cl_long channels, cl_long side) {
+        conv::Call call;
+        conv::Problem& q = call.problem;
+        q.batch = 32;
+        q.in_channels = q.out_channels = channels;
+        q.in[1] = q.in[2] = q.out[1] = q.out[2] = side;
+        q.kernel[1] = q.kernel[2] = 3;
+        q.pad[1] = q.pad[2] = 1;
+        bool against = false;
+        for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data}) {
+            call.pass = pass;
+            against |= conv::gpu_winograd_advises_against(call, device).has_value();
+        }
+        return against;
+    };
+    EXPECT_FALSE(advised_against(512, 14));
+    EXPECT_FALSE(advised_against(512, 7));
+    EXPECT_FALSE(advised_against(256, 14));
+    EXPECT_TRUE(advised_against(64, 56));
+    EXPECT_TRUE(advised_against(16, 112));
+    EXPECT_TRUE(advised_against(3, 224));
 }
 
 // Infinities, NaN and what neighbours added together overflow to reach the outputs that they belong to, as what they
