@@ -22,7 +22,9 @@ def register() -> None:
     for packet in (aten._fft_c2c, aten._fft_r2c, aten._fft_c2r, aten.linalg_eig, aten.linalg_householder_product,
                    aten.ormqr):
         fake_impls.op_implementations_dict[packet.default] = _contiguous
-    fake_impls.op_implementations_dict[aten._scaled_dot_product_fused_attention_overrideable.default] = _attention
+    attention = "_scaled_dot_product_fused_attention_overrideable"
+    fake_impls.op_implementations_dict[getattr(aten, attention).default] = _attention
+    fake_impls.op_implementations_dict[getattr(aten, f"{attention}_backward").default] = _attention_backward
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         for key in (DispatchKey.PrivateUse1, DispatchKey.AutogradPrivateUse1):
             getattr(aten, name).input.py_impl(key)(functools.partial(_decomposed, name))
@@ -97,13 +99,22 @@ def _attention(fake_mode, func, query, *args, **kwargs):
             torch.Tensor, lambda t: torch.empty(t.shape, dtype=t.dtype, device=query.device), others)
 
 
+def _attention_backward(fake_mode, func, grad, query, key, value, bias, *args, **kwargs):
+    """PyTorch 2.11 has no meta for it."""
+    if query.device.type != "ocl":
+        return NotImplemented
+    with fake_mode:
+        return tuple(None if t is None else torch.empty_like(t) for t in (query, key, value, bias))
+
+
 def _layout(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
     from torch._prims_common import suggest_memory_format
-    from torch.fx.experimental.symbolic_shapes import has_guarding_hint
+    from torch.fx.experimental import symbolic_shapes
 
+    has_hint = getattr(symbolic_shapes, "has_guarding_hint", None) or symbolic_shapes.has_hint     # in 2.11
     if x.dim() not in (4, 5) or x.dim() != weight.dim():
         return torch.contiguous_format
-    if not all(has_guarding_hint(s) for t in (x, weight) for s in t.shape):
+    if not all(has_hint(s) for t in (x, weight) for s in t.shape):
         return torch.contiguous_format
     layout = suggest_memory_format(x)
     return suggest_memory_format(weight) if layout == torch.contiguous_format else layout

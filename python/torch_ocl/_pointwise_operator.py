@@ -10,6 +10,7 @@ Outputs have the inputs' common shape; of a reduction with 1 in place of the dim
 
 from __future__ import annotations
 
+import functools
 import re
 
 import torch
@@ -46,10 +47,20 @@ def launch(inputs, outputs, scalars, code, reduce, identity, shape) -> None:
         raise RuntimeError(_with_source_lines(text, code, _NAME)) from None
 
 
+@functools.cache
+def _numbered(dtype: int) -> torch.dtype:
+    return torch.ops.aten.empty.memory_format([0], dtype=dtype, device="cpu").dtype
+
+
+def _named(dtypes) -> list[torch.dtype]:
+    """PyTorch 2.11 passes kernels in Python the numbers of a list of dtypes."""
+    return [dtype if isinstance(dtype, torch.dtype) else _numbered(dtype) for dtype in dtypes]
+
+
 def _empty_outputs(inputs, dtypes, reduce, dim):
     shape = torch.broadcast_shapes(*(x.shape for x in inputs))
     kept = [1 if reduce is not None and d in dim else size for d, size in enumerate(shape)]
-    return [torch.empty(kept, dtype=each, device=inputs[0].device) for each in dtypes], shape
+    return [torch.empty(kept, dtype=each, device=inputs[0].device) for each in _named(dtypes)], shape
 
 
 def _run(inputs, scalars, dtypes, code, reduce, identity, gradient, dim):
@@ -86,7 +97,7 @@ def _setup_context(ctx, inputs, output):
     keeps = gradient is not None and reduce is None or reduce is not None and not _is_sum(reduce, identity)
     ctx.save_for_backward(*tensors, *(output if keeps else ()))
     ctx.count = len(tensors)
-    ctx.settings = (list(scalars), list(dtypes), code, reduce, identity, gradient, list(dim))
+    ctx.settings = (list(scalars), _named(dtypes), code, reduce, identity, gradient, list(dim))
     ctx.set_materialize_grads(False)
 
 

@@ -11,6 +11,7 @@ from torch_ocl import _distributed
 
 import distributed_refusals as refusals
 from rank_pool import RankPool, rendezvous
+from since import since
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available() or not torch.distributed.is_gloo_available(),
                                 reason="PyTorch has no Gloo")
@@ -30,6 +31,8 @@ def test_calls_that_cannot_be_right(ranks):
                 assert word in text, (rank, operation, word, text)
 
 
+@since("2.14", "flight recorder for every backend",
+       hasattr(getattr(torch._C, "_distributed_c10d", None), "FlightRecorderHook"))
 def test_flight_recorder(ranks):
     for entries in ranks(refusals.flight_recorder):
         called = [(entry["profiling_name"], entry["input_sizes"], entry["input_dtypes"], entry["retired"])
@@ -63,7 +66,7 @@ if what == "disagree":
 elif what == "die" and rank == 1:
     os.kill(os.getpid(), 9)
 elif what == "late":
-    dist.set_timeout(datetime.timedelta(seconds=2))
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=2))
     if rank == 1:
         sys.stdin.read()
         sys.exit()

@@ -123,7 +123,8 @@ def test_comparisons(dtype):
     assert x.to(device).any().item() and x.to(device).all().item() == x.all().item()
     choice = torch.tensor([True, False, True, False, True])
     got = torch.where(choice.to(device), x.to(device), z.to(device))
-    assert torch.equal(bits(got), bits(torch.where(choice, x, z)))
+    whole = choice.repeat_interleave(dtype.itemsize)      # PyTorch 2.11's CPU chooses among no unsigned integers
+    assert torch.equal(bits(got), torch.where(whole, bits(x), bits(z)))
     if dtype in FLOAT8:
         assert torch.equal(bits(x.to(device) * z.to(device)), bits(x * z))
 

@@ -5,6 +5,8 @@ import copy
 import pytest
 import torch
 
+from since import since
+
 
 def test_replay_computes_with_new_inputs(device):
     static = torch.zeros(64, 32, device=device)
@@ -145,6 +147,7 @@ def test_what_cannot_be_captured_says_so(device):
         graph.capture_begin()
 
 
+@since("2.12", "torch.accelerator.Graph", hasattr(torch.accelerator, "Graph"))
 def test_accelerator_graph(device, tmp_path):
     x = torch.zeros(3, device=device)
     graph = torch.accelerator.Graph()

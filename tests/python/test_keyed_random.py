@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from comparison import device
+from since import since
 
 aten = torch.ops.aten
-pytestmark = pytest.mark.skipif(not hasattr(aten, "_philox_uniform_"), reason="this PyTorch has no keys")
+pytestmark = since("2.12", "keys of random numbers", hasattr(aten, "_philox_uniform_"))
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 

@@ -41,6 +41,8 @@ NUMBERED = {
     "index_add": (lambda n, x: torch.index_add(x, 0, torch.tensor([2, 0], device=x.device), x[:2], alpha=n), (3, 4)),
     "addr": (lambda n, x: torch.addr(x, x[0], x[1], alpha=n), (3, 3)),
 }
+# The device's clamp has NaN where a bound is NaN, as documented. The CPU of PyTorch 2.11 takes that for no bound.
+NAN_IS_A_BOUND = bool(torch.ones(1).clamp(min=float("nan")).isnan())
 PRODUCTS = {   # an infinite alpha is multiplied with the sum here, with each product on the CPU
     "addmm": (lambda n, x: torch.addmm(x, x, x, alpha=n), (3, 3)),
     "addmv": (lambda n, x: torch.addmv(x[0], x, x[1], beta=n), (3, 3)),
@@ -55,7 +57,8 @@ PRODUCTS = {   # an infinite alpha is multiplied with the sum here, with each pr
 def test_numbers_of_pointwise_and_indexing_operators(name, dtype):
     function, shape = NUMBERED[name]
     for number in NUMBERS:
-        compare(lambda x: function(number, x), of(dtype, *shape))
+        if name != "clamp" or number == number or NAN_IS_A_BOUND:
+            compare(lambda x: function(number, x), of(dtype, *shape))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -14,6 +14,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     overrides.py   elementwise operations
     printer.py     index and size expressions
     types.py       dtypes
+    versions.py    what older versions of PyTorch have otherwise
     batch_norms.py what a batch norm makes of a convolution's weights
     epilogues.py   products and convolutions with their activations
     autotune.py    tuning of what a graph calls, for max_autotune
@@ -50,7 +51,8 @@ def register() -> None:
     cpp_wrapper.register()
     Scheduler.speedup_by_fusion = untimed(Scheduler.speedup_by_fusion, "benchmark_fusion")
     Scheduler.speedup_by_combo_kernel = untimed(Scheduler.speedup_by_combo_kernel, "benchmark_combo_kernel")
-    Scheduler._selected_tiling_memory = for_gpus(Scheduler._selected_tiling_memory)
+    if hasattr(Scheduler, "_selected_tiling_memory"):
+        Scheduler._selected_tiling_memory = for_gpus(Scheduler._selected_tiling_memory)
     GraphLowering.run = as_traced(GraphLowering.run)
     ValueRangeAnalysis.truncdiv = of_unbounded(vars(ValueRangeAnalysis)["truncdiv"])
     if "_eval_evalf" not in vars(Identity):

@@ -7,12 +7,12 @@ import torch
 from torch._inductor import config
 from torch._prims_common import is_float_dtype
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx.experimental.symbolic_shapes import optimization_hint
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 from torch_ocl import tunable
+from torch_ocl.inductor.versions import optimization_hint
 
 aten, ours = torch.ops.aten, torch.ops.torch_ocl
 

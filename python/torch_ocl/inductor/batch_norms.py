@@ -14,7 +14,9 @@ import operator
 
 import torch
 from torch._inductor.virtualized import V
-from torch.fx.experimental.symbolic_shapes import optimization_hint, statically_known_true
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from torch_ocl.inductor.versions import optimization_hint
 
 aten, ours = torch.ops.aten, torch.ops.torch_ocl
 DTYPES = (torch.float32, torch.float64)     # in narrow ones the product of weight and scale would be rounded once more

@@ -17,6 +17,7 @@ from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 
 from torch_ocl.inductor.runtime import Ranges
+from torch_ocl.inductor.versions import config_patches
 
 LARGEST = 1000          # bytes of arguments: OpenCL promises 1024
 LONGEST_REDUCING = 64   # work-items of a group, where an element is a sum
@@ -79,7 +80,7 @@ def _generate(scheduling, node):
     tiling, scores = scheduling.get_tiling_and_scores(schedule, numel, reduced)
     kernel = scheduling.kernel_type(tiling, features=features, tiling_scores=scores)     # of single elements
     scheduling.codegen_node_schedule_with_kernel(schedule, kernel)
-    with V.set_kernel_handler(kernel), config.patch(**scheduling._collect_config_patches(schedule)):
+    with V.set_kernel_handler(kernel), config.patch(**config_patches(scheduling, schedule)):
         kernel.finish()
     return kernel
 

@@ -48,6 +48,10 @@ class OpenCLCppWrapper(CppWrapperCpu):
     def get_device_include_path_aot(device: str) -> str:
         return _includes(device, True)
 
+    @staticmethod
+    def get_device_include_path(device: str) -> str:    # before 2.13, for either
+        return _includes(device, V.graph.aot_mode)
+
     # Kernels: called by OpenCLKernel and FlexAttention.
 
     def define_ocl_kernel(self, name: str, source: str, signature: str, device: int, comment: str = "") -> None:
@@ -88,7 +92,8 @@ class OpenCLCppWrapper(CppWrapperCpu):
 
 def _includes(device: str, aot: bool) -> str:
     if device != "ocl":
-        return (CppWrapperCpu.get_device_include_path_aot if aot else CppWrapperCpu.get_device_include_path_jit)(device)
+        name = "get_device_include_path_aot" if aot else "get_device_include_path_jit"
+        return (getattr(CppWrapperCpu, name, None) or CppWrapperCpu.get_device_include_path)(device)
     shims = _PACKAGE / "inductor_shims" / "c_shim_ocl.h"
     return f'#include "{_header(aot)}"\n#include "{shims}"'
 

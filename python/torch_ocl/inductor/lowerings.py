@@ -19,7 +19,7 @@ from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
-from torch_ocl.inductor import interpolation
+from torch_ocl.inductor import interpolation, versions
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.types import C_TYPES
 
@@ -207,7 +207,7 @@ def _keep_inline() -> None:
     Inductor counts every tensor alike. Here those that are small beside the result do not count, such as the four that
     a batch norm has for each channel: reading them again costs less than writing and reading the result, which every
     kernel behind the norm would do."""
-    former_reads, former_threshold = ir.StorageBox.num_reads, ir.Loops.get_realize_opcount_threshold
+    former_reads = ir.StorageBox.num_reads
 
     def num_reads(box) -> int:
         count = former_reads(box)
@@ -217,11 +217,10 @@ def _keep_inline() -> None:
         size = hint(sympy_product(box.data.get_size()))
         return sum(1 for read in box.data.get_reads() if 8 * hint(read.get_numel()) >= size)
 
-    def get_realize_opcount_threshold(loops, threshold=None) -> int:
-        found = former_threshold(loops, threshold)
-        if config.realize_opcount_threshold is not None or not _on_ocl(loops):
-            return found
-        return 0 if traced_operations(loops) > LONGEST_TRACED else max(found, LARGEST_INLINE)
+    def opcount_threshold(loops, threshold: int) -> int:
+        if versions.chose_opcount_threshold() or not _on_ocl(loops):
+            return threshold
+        return 0 if traced_operations(loops) > LONGEST_TRACED else max(threshold, LARGEST_INLINE)
 
     @cache_on_self
     def traced_operations(loops) -> int:
@@ -231,7 +230,7 @@ def _keep_inline() -> None:
         return counted.calls
 
     ir.StorageBox.num_reads = num_reads
-    ir.Loops.get_realize_opcount_threshold = get_realize_opcount_threshold
+    versions.replace_opcount_threshold(opcount_threshold)
 
 
 LONGEST_IN_CACHE = 32768    # numbers of a row that a CPU reads again for less than one step of Welford's formula costs
@@ -242,9 +241,9 @@ def _variances_in_two_steps() -> None:
     needs one pass over memory, has a longer chain of operations in each turn."""
     former, formed = lowering.use_two_step_variance, lowering.var_mean_sum_
 
-    def use_two_step_variance(x, axis, keepdim, input_dtype) -> bool:
+    def use_two_step_variance(x, axis, keepdim, *input_dtype, **named) -> bool:     # without a dtype before 2.13
         if not _on_ocl(x) or Ranges.of(x.get_device().index or 0).figures.kind != "cpu":
-            return former(x, axis, keepdim, input_dtype)
+            return former(x, axis, keepdim, *input_dtype, **named)
         sizes, reduced = x.get_size(), {dim % len(x.get_size()) for dim in axis or range(len(x.get_size()))}
         count = sympy_product(sizes[dim] for dim in reduced)
         rows = min(reduced, default=0) == len(sizes) - len(reduced) > 0
@@ -252,7 +251,7 @@ def _variances_in_two_steps() -> None:
 
     def var_mean_sum_(x, axis, correction, keepdim, return_mean):
         count = sympy_product(x.get_size()[dim] for dim in lowering._validate_reduction_axis(x, axis))
-        long = _on_ocl(x) and count > config.cpp.use_two_step_variance_threshold
+        long = _on_ocl(x) and count > versions.TWO_STEP_VARIANCE
         return (_moments if long else formed)(x, axis, correction, keepdim, return_mean)
 
     lowering.use_two_step_variance, lowering.var_mean_sum_ = use_two_step_variance, var_mean_sum_

@@ -16,6 +16,7 @@ from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._prims import rng_prims
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, track_tensor_tree
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 
@@ -93,15 +94,40 @@ def register_partitioners(module) -> None:
     """Of torch._functorch.partitioners: states of this device pass from the forward graph to the backward one."""
     from torch._functorch import config
 
-    former, supports = module.functionalize_rng_ops, module.supports_graphsafe_rng
+    former = module.functionalize_rng_ops
+    knows_devices = hasattr(module, "supports_graphsafe_rng")   # else CUDA's states and the CPU's are all there are
 
     @functools.wraps(former)
     def functionalize_rng_ops(joint_module, *args, **kwargs):
         values = pytree.tree_leaves([node.meta.get("val") for node in joint_module.graph.nodes])
         if not any(isinstance(value, torch.Tensor) and value.device.type == "ocl" for value in values):
             return former(joint_module, *args, **kwargs)
-        with (config.patch(graphsafe_rng_functionalization=False),
-              patch.object(module, "supports_graphsafe_rng", lambda device: device.type == "ocl" or supports(device))):
-            return former(joint_module, *args, **kwargs)
+        with config.patch(graphsafe_rng_functionalization=False):
+            if knows_devices:
+                with patch.object(module, "supports_graphsafe_rng", _or_ocl(module.supports_graphsafe_rng)):
+                    return former(joint_module, *args, **kwargs)
+            graphs = former(joint_module, *args, **kwargs)
+            for graph_module in graphs:
+                _describe_states(graph_module.graph)
+            return graphs
 
     module.functionalize_rng_ops = functionalize_rng_ops
+
+
+def _or_ocl(former):
+    return lambda device: device.type == "ocl" or former(device)
+
+
+def _describe_states(graph) -> None:
+    """States of this device's generator that were taken for the CPU's, which are longer."""
+    for node in graph.nodes:
+        if node.target is rng_prims.run_and_save_rng_state:
+            states, first = [user for user in node.users if user.args[1] == 0], 1
+        elif node.target is rng_prims.run_with_rng_state:
+            states, first = [node.args[0]], 2
+        else:
+            continue
+        args, kwargs = map_arg((node.args[first:], node.kwargs), lambda n: n.meta.get("val"))
+        if _on_ocl(args, kwargs):
+            for state in states:
+                state.meta["val"] = state.meta["val"].fake_mode.from_tensor(_generator_of(args, kwargs).get_state())

@@ -20,6 +20,7 @@ from torch_ocl.inductor import combination, runtime
 from torch_ocl.inductor.kernel import ElementOnHost, OpenCLKernel
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.vectors import NotVectors, VectorKernel
+from torch_ocl.inductor.versions import exact_outputs
 
 
 def untimed(decide, option: str):
@@ -73,7 +74,7 @@ def as_traced(run):
         dynamic = any(isinstance(x, torch.SymInt) for x in inputs)
         on_device = any(isinstance(x, torch.Tensor) and x.device.type == "ocl" for x in inputs)
         exact = dynamic and on_device and not (graph.is_backward or graph.is_inference)
-        with config.patch(strict_output_strides=exact or config.strict_output_strides):
+        with exact_outputs(exact):
             return run(graph, *inputs)
     return lowered
 
