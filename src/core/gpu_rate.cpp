@@ -50,7 +50,12 @@ GpuRate gpu_rate(const Device& device)
     }
     const MatrixEngineChoice choice = matrix_engine(device);
     switch (choice.emulated ? MatrixEngine::none : choice.engine) {
-    case MatrixEngine::mma: return {units, 4 * units, 32, 128, 1.6};
+    case MatrixEngine::mma: {
+        // Stacked memory, of those for servers, whose capability is a whole number: an H100 moves 3.0 TB/s.
+        const int capability = compute_capability(device);
+        const bool stacked = capability > 0 && capability % 10 == 0;
+        return {units, 4 * units, 32, 128, stacked ? 3.0 : 1.6};
+    }
     case MatrixEngine::wmma:
     case MatrixEngine::wmma12: return {units, 4 * units, 48, 128, 2};
     case MatrixEngine::mfma: return {units, 4 * units, 32, 256, 2};
@@ -63,6 +68,10 @@ double launch_clocks(const GpuRate& rate, const Workload& work)
 {
     const double held = work.groups * work.engines / rate.engines;
     const double turns = work.streams ? std::max(held, 1.0) : std::ceil(held);
+    if (work.waits > 0) {
+        const double together = std::min(std::max(turns, 1.0), work.resident);
+        return turns * (std::max(work.clocks, (work.clocks + work.waits) / together) + clocks_around);
+    }
     return turns * (work.clocks + clocks_around) / share_of_peak(held, work.sub_groups);
 }
 
@@ -83,6 +92,7 @@ Parts best_parts(const GpuRate& rate, const Workload& work, double elements, std
         Workload part = work;
         part.groups *= n;
         part.clocks /= n;
+        part.waits /= n;
         double clocks = launch_clocks(rate, part);
         if (added_anyway || count > 1)
             clocks += parts_clocks(rate, n, elements) + clocks_between_launches;

@@ -28,6 +28,9 @@ struct Workload {
     double engines, clocks;  // that one keeps busy, and for how long at full speed
     double sub_groups = 1;   // that it has on each engine
     bool streams = false;    // memory is what all wait for: the last groups to run have more of it
+    // Where it is known: for how long one waits by itself, which others on its core may use, of which there is room for
+    // `resident`. Then `clocks` are those that it takes beside others.
+    double waits = 0, resident = 2;
 };
 
 CLPRIM_API double launch_clocks(const GpuRate& rate, const Workload& work);

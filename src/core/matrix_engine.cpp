@@ -25,7 +25,7 @@ constexpr std::array<std::pair<MatrixEngine, std::string_view>, 7> names{{
 
 constexpr std::string_view emulated = "emulated_";
 
-int compute_capability(const Device& device)   // 86 for 8.6, 0 where the driver does not say
+int asked_capability(const Device& device)
 {
     constexpr cl_device_info major_nv = 0x4000, minor_nv = 0x4001;   // CL_DEVICE_COMPUTE_CAPABILITY_..._NV
     cl_uint major = 0, minor = 0;
@@ -55,6 +55,15 @@ MatrixEngine engine_of(const Device& device)
 }
 
 }  // namespace
+
+int compute_capability(const Device& device)
+{
+    static std::mutex mutex;
+    static std::map<int, int> known;
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(device.index);
+    return found != known.end() ? found->second : known[device.index] = asked_capability(device);
+}
 
 std::string_view name_of(MatrixEngine engine)
 {

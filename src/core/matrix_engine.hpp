@@ -31,4 +31,7 @@ CLPRIM_API MatrixEngineChoice matrix_engine(const Device& device, std::string_vi
 // That of CLPRIM_MATRIX_ENGINE. Devices without an engine, or without a known one, get the emulation of `mma`.
 MatrixEngineChoice matrix_engine(const Device& device);
 
+// NVIDIA's: 86 for 8.6, 0 where the driver does not say.
+int compute_capability(const Device& device);
+
 }  // namespace clprim::detail

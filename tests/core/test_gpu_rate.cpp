@@ -52,3 +52,20 @@ TEST(GpuRate, Parts)
     EXPECT_EQ(best_parts(rate, {1, engines, 1e6}, 1e4, 3, false).count, 3);
     EXPECT_EQ(best_parts(rate, {1, engines, 1e6}, 1e4, 0, true).count, 1);
 }
+
+// A group that waits by itself leaves its core to others, as many as have room there.
+TEST(GpuRate, WaitingGroups)
+{
+    const GpuRate rate{10, 40, 32, 32, 1};
+    Workload work{10, 4, 1e5, 2};
+    work.waits = 5e4;
+    const double alone = launch_clocks(rate, work), around = alone - 1.5e5;
+    EXPECT_GE(around, 0);
+    EXPECT_LT(around, 5e3);
+    work.groups = 20;
+    EXPECT_DOUBLE_EQ(launch_clocks(rate, work), 2 * (1e5 + around));
+    work.resident = 1;
+    EXPECT_DOUBLE_EQ(launch_clocks(rate, work), 2 * alone);
+    work.groups = 1;
+    EXPECT_DOUBLE_EQ(launch_clocks(rate, work), alone);
+}

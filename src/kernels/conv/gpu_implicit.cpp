@@ -59,39 +59,33 @@ struct Sums {
     cl_long rows, columns, groups;
 };
 
-detail::GpuTile usual_tile(const Device& device, const Call& call, const Sums& sums)
+// Places of pixels take registers too.
+void adapt_tile(const Device& device, const Call& call, detail::GpuTile& tile)
 {
-    const cl_long large = ceil_div(sums.rows, 128) * ceil_div(sums.columns, 128) * sums.groups;
-    detail::GpuTile tile =
-        detail::gpu_tile(device, real_type(call.dtype), std::min(sums.rows, sums.columns) >= 96 ? large : 0);
-    if (tile.lines == 128 && !device.sub_group_sizes.empty())   // Intel: places of pixels take registers too
+    const bool places = !channels_last(call) || call.problem.taps() > 1;
+    const bool on_nvidia = device.has_extension("cl_nv_compiler_options");
+    if (tile.lines == 128 && (!device.sub_group_sizes.empty() || on_nvidia))   // Intel, NVIDIA
         tile.slab_k = 8;
-    if (!channels_last(call) || call.problem.taps() > 1)   // what finds places would be spilled
+    if (places)   // what finds them would be spilled
         tile.registers = 0;
-    return tile;
+    if (on_nvidia && tile.lines == 128 && places && channels_last(call))   // 150 registers of 256 work-items
+        tile.resident = 1;
 }
 
-// The usual one where the point is empty.
-detail::GpuTile tile_at(const Device& device, const Call& call, const Sums& sums, const Point& point)
+// `depth`: products of a sum. By `most_parts` the weight gradient's are cut, whose parts are added up.
+detail::TiledCut usual_cut(const Device& device, const Call& call, const Sums& sums, cl_long depth, cl_long most_parts)
 {
-    return point.empty() ? usual_tile(device, call, sums)
-                         : detail::gpu_tile_at(point, device, real_type(call.dtype));
+    const DataType real = real_type(call.dtype);
+    return detail::best_tiled_cut(device, real,
+                                  {sums.rows, sums.columns, sums.groups, depth,
+                                   static_cast<double>(call.w.numel()), most_parts,
+                                   most_parts > 1 && real != call.dtype},
+                                  [&](detail::GpuTile& tile) { adapt_tile(device, call, tile); });
 }
 
-cl_long blocks_of(const Sums& sums, const detail::GpuTile& tile)
+cl_long most_parts(const Call& call)
 {
-    return ceil_div(sums.columns, tile.lines) * ceil_div(sums.rows, tile.lines) * sums.groups;
-}
-
-// The weight gradient's parts of the pixels, whose sums are added up.
-cl_long usual_parts(const Device& device, const Call& call, const Sums& sums, const detail::GpuTile& tile)
-{
-    const detail::GpuRate rate = detail::gpu_rate(device);
-    const auto pixels = static_cast<double>(call.problem.batch * call.problem.out_pixels());
-    const cl_long most = std::max<cl_long>(static_cast<cl_long>(pixels) / 128, 1);
-    return detail::best_parts(rate, tile.work(rate, static_cast<double>(blocks_of(sums, tile)), pixels),
-                              static_cast<double>(call.w.numel()), most,
-                              real_type(call.dtype) != call.dtype).count;
+    return std::max<cl_long>(call.problem.batch * call.problem.out_pixels() / 128, 1);
 }
 
 // Undefined for a single tap, whose kernels need none.
@@ -106,7 +100,9 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long result_fi
         return;
     p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    detail::GpuTile tile = tile_at(queue.device(), call, {p.rows, p.pixels(), p.groups}, point);
+    detail::GpuTile tile =
+        point.empty() ? usual_cut(queue.device(), call, {p.rows, p.pixels(), p.groups}, p.total_depth(), 1).tile
+                      : detail::gpu_tile_at(point, queue.device(), real_type(call.dtype));
     if (p.taps[0] * p.taps[1] * p.taps[2] != 1)   // a strided gradient has launches without any
         tile.registers = 0;
     const Tensor weights = weight_rows(queue, call, p);
@@ -244,29 +240,23 @@ void run_gpu_implicit(Queue& queue, const Call& call) { run_gpu_implicit_at(queu
 
 namespace {
 
-Sums sums_of(const Call& call)
+detail::TiledCut usual_cut(const Device& device, const Call& call)
 {
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward;
-    return {forward ? q.out_channels : q.in_channels, q.batch * (forward ? q.out_pixels() : q.in_pixels()), q.groups};
+    const Sums sums{forward ? q.out_channels : q.in_channels, q.batch * (forward ? q.out_pixels() : q.in_pixels()),
+                    q.groups};
+    const cl_long depth = (forward ? q.in_channels : q.out_channels) * q.taps();
+    return usual_cut(device, call, sums, depth, 1);
 }
 
 }  // namespace
 
-double gpu_implicit_clocks(const Call& call, const Device& device)
-{
-    const Sums sums = sums_of(call);
-    const detail::GpuTile tile = usual_tile(device, call, sums);
-    const detail::GpuRate rate = detail::gpu_rate(device);
-    const Problem& q = call.problem;
-    const cl_long depth = (call.pass == ConvPass::forward ? q.in_channels : q.out_channels) * q.taps();
-    const auto blocks = static_cast<double>(blocks_of(sums, tile));
-    return detail::launch_clocks(rate, tile.work(rate, blocks, static_cast<double>(depth)));
-}
+double gpu_implicit_clocks(const Call& call, const Device& device) { return usual_cut(device, call).clocks; }
 
 Space gpu_implicit_space(const Call& call, const Device& device)
 {
-    return detail::gpu_tile_space(usual_tile(device, call, sums_of(call)));
+    return detail::gpu_tile_space(usual_cut(device, call).tile, device);
 }
 
 void run_gpu_implicit_weight(Queue& queue, const Call& call) { run_gpu_implicit_weight_at(queue, call, {}); }
@@ -275,9 +265,9 @@ Space gpu_implicit_weight_space(const Call& call, const Device& device)
 {
     const Problem& q = call.problem;
     const Sums sums{q.out_channels, q.in_channels * q.taps(), q.groups};
-    const detail::GpuTile tile = usual_tile(device, call, sums);
-    Space space = detail::gpu_tile_space(tile);
-    space.push_back({"parts", {1, 2, 4, 8, 16, 32}, usual_parts(device, call, sums, tile)});
+    const detail::TiledCut cut = usual_cut(device, call, sums, q.batch * q.out_pixels(), most_parts(call));
+    Space space = detail::gpu_tile_space(cut.tile, device);
+    space.push_back({"parts", {1, 2, 4, 8, 16, 32}, cut.parts});
     return space;
 }
 
@@ -289,10 +279,13 @@ void run_gpu_implicit_weight_at(Queue& queue, const Call& call, const Point& poi
         return fill_zero(queue, call.w);
     p.taps_inner = !channels_last(call);
     p.weight_stride = p.total_depth();
-    const Sums wanted{p.rows, p.weight_stride, p.groups};
-    const detail::GpuTile tile = tile_at(queue.device(), call, wanted, point);
-    p.parts = point.empty() ? usual_parts(queue.device(), call, wanted, tile) : point.at("parts");
-    p.parts = std::clamp<cl_long>(p.parts, 1, std::max<cl_long>(p.pixels() / 128, 1));
+    const Device& device = queue.device();
+    const detail::TiledCut cut =
+        point.empty()
+            ? usual_cut(device, call, {p.rows, p.weight_stride, p.groups}, p.pixels(), most_parts(call))
+            : detail::TiledCut{detail::gpu_tile_at(point, device, real_type(call.dtype)), point.at("parts")};
+    const detail::GpuTile& tile = cut.tile;
+    p.parts = std::clamp<cl_long>(cut.parts, 1, most_parts(call));
     p.parts = ceil_div(p.pixels(), ceil_div(p.pixels(), p.parts));   // none is empty
     const DataType real = real_type(call.dtype);
     const bool in_place = p.parts == 1 && real == call.dtype && weights_in_order(q, p.taps_inner);

@@ -1,6 +1,7 @@
 // Launches gpu_tiled.cl and gpu_dot.cl.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,9 @@ namespace clprim::detail {
 namespace {
 
 constexpr std::int64_t side = 16;   // of gpu_dot.cl
-constexpr std::int64_t few_rows = 4;
+
+// Of few rows all sums of a work-item stay in registers.
+std::int64_t few_rows(DataType type) { return size_of(gemm_compute_type(type)) > 4 ? 4 : 16; }
 
 Rejection unsuitable(const GemmProblem& problem, const Device& device, std::size_t items)
 {
@@ -47,11 +50,15 @@ std::string layout_options(const GemmProblem& p, const GemmTensors& t, const Dev
 
 bool on_nvidia(const Device& device) { return device.has_extension("cl_nv_compiler_options"); }
 
-// NVIDIA: two groups on a multiprocessor need 128 registers at most; its compiler likes to take a few more.
-int large_registers(const Device& device, std::int64_t lines)
+// NVIDIA: two groups on a multiprocessor need 128 registers at most; its compiler likes to take a few more, with the
+// longest slab so many that they would be spilled.
+int large_registers(const Device& device, std::int64_t lines, std::int64_t slab_k)
 {
-    return lines == 128 && on_nvidia(device) ? 128 : 0;
+    return lines == 128 && slab_k < 32 && on_nvidia(device) ? 128 : 0;
 }
+
+// Whether drivers count cores as compute units, which all but Intel's do.
+bool counts_cores(const Device& device) { return gpu_rate(device).cores == device.compute_units; }
 
 // A work-item of the smallest tile has few sums.
 int tile_sub_group(const Device& device, std::int64_t lines) { return lines > 32 ? spilling_sub_group(device) : 0; }
@@ -81,9 +88,17 @@ Workload GpuTile::work(const GpuRate& rate, double groups, double depth) const
 {
     // Of the instructions of loops that are FMAs (docs/gpu_kernels.md); float64 and other types are slower throughout.
     const double share = lines == 128 ? 0.85 : lines == 64 ? 0.65 : 0.45, sums = static_cast<double>(lines * lines);
-    const double sub_groups = static_cast<double>(items()) / (rate.products >= 32 ? 32 : 16);
+    const bool large_engines = rate.products >= 32;
+    const double sub_groups = static_cast<double>(items()) / (large_engines ? 32 : 16);
     const double engines = std::min(rate.engines / rate.cores, sub_groups);
-    return {groups, engines, sums * depth / (engines * rate.products * share), sub_groups / engines};
+    const double clocks = sums * depth / (engines * rate.products * share);
+    if (!large_engines)
+        return {groups, engines, clocks, sub_groups / engines};
+    // On an H100 a product of 4096^3 takes as long as 0.85 of that share lets it, and a group that is alone on its core
+    // some 700 clocks more for each slab: until the next one has come from memory, and at the barriers.
+    constexpr double reached = 0.85, slab_waits = 700;
+    return {groups, engines, clocks / reached, sub_groups / engines, false,
+            slab_waits * depth / static_cast<double>(slab_k), static_cast<double>(resident)};
 }
 
 std::size_t GpuTile::local_memory(DataType real) const
@@ -91,16 +106,17 @@ std::size_t GpuTile::local_memory(DataType real) const
     return static_cast<std::size_t>(2 * slab_k * (lines + 4)) * size_of(real);
 }
 
-Space gpu_tile_space(const GpuTile& usual)
+Space gpu_tile_space(const GpuTile& usual, const Device& device)
 {
     const std::vector<std::int64_t> lines =
-        usual.lines == 32 ? std::vector<std::int64_t>{32} : std::vector<std::int64_t>{32, 64, 128};
+        device.max_work_group_size < 256 ? std::vector<std::int64_t>{32} : std::vector<std::int64_t>{32, 64, 128};
     return {{"tile", lines, usual.lines}, {"slab", {8, 16, 32}, usual.slab_k}};
 }
 
 GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 {
-    const GpuTile tile{point.at("tile"), point.at("slab"), large_registers(device, point.at("tile")),
+    const GpuTile tile{point.at("tile"), point.at("slab"),
+                       large_registers(device, point.at("tile"), point.at("slab")),
                        tile_sub_group(device, point.at("tile"))};
     require<NotSupported>(tile.lines * tile.slab_k >= 4 * tile.items(), "tiles of ", tile.lines,
                           " need slabs of more than ", tile.slab_k);
@@ -118,7 +134,7 @@ namespace {
 bool large_tiles_pay(const Device& device, std::int64_t tiles)
 {
     const auto cores = static_cast<std::int64_t>(gpu_rate(device).cores);
-    if (cores == device.compute_units)
+    if (counts_cores(device))
         return tiles >= cores;
     return tiles >= 2 * cores && 7 * divide_up(tiles, cores) <= 2 * divide_up(4 * tiles, cores);
 }
@@ -133,19 +149,79 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
         return {64, 16, 0, tile_sub_group(device, 64)};
     // Deeper slabs give a loop more sums for its loads and barriers. Intel's compiler for sub-groups of 16 and more
     // keeps the sums in registers with the short ones only.
-    const bool deep = device.vendor.starts_with("Advanced Micro Devices") || device.vendor.starts_with("AMD") ||
-                      has_eights(device);
-    return {128, deep ? 16 : 8, large_registers(device, 128), tile_sub_group(device, 128)};
+    const bool deep = counts_cores(device) || has_eights(device);
+    return {128, deep ? 16 : 8, large_registers(device, 128, 16), tile_sub_group(device, 128)};
+}
+
+namespace {
+
+// Those worth a comparison. The longest slabs are for groups that are alone on their cores: they leave no registers for
+// others.
+std::vector<GpuTile> possible_tiles(const Device& device, DataType real)
+{
+    if (real != DataType::float32 || device.max_work_group_size < 256)
+        return {gpu_tile(device, real, 0)};
+    std::vector<GpuTile> tiles{{128, 16, large_registers(device, 128, 16)}, {64, 16, 0, 0, 4}, {32, 16, 0, 0, 8}};
+    if (on_nvidia(device))
+        tiles.push_back({128, 32, 0, 0, 1});
+    std::erase_if(tiles, [&](const GpuTile& tile) { return device.local_memory < tile.local_memory(real); });
+    return tiles;
+}
+
+}  // namespace
+
+TiledCut best_tiled_cut(const Device& device, DataType real, const TiledSums& sums,
+                        const std::function<void(GpuTile&)>& adapt)
+{
+    const auto blocks = [&](std::int64_t lines) {
+        return divide_up(sums.rows, lines) * divide_up(sums.columns, lines) * sums.groups;
+    };
+    // A large tile of few rows or columns would mostly compute what is not written.
+    const std::int64_t large = std::min(sums.rows, sums.columns) < 96 ? 0 : blocks(128);
+    const GpuRate rate = gpu_rate(device);
+    constexpr double worth = 0.93;
+    TiledCut best{};
+    double least = std::numeric_limits<double>::infinity();
+    const std::vector<GpuTile> tiles =
+        counts_cores(device) ? possible_tiles(device, real) : std::vector{gpu_tile(device, real, large)};
+    for (GpuTile tile : tiles) {
+        if (adapt)
+            adapt(tile);
+        const Workload work = tile.work(rate, static_cast<double>(blocks(tile.lines)), static_cast<double>(sums.depth));
+        const Parts parts = best_parts(rate, work, sums.elements, sums.most_parts, sums.added_anyway);
+        if (parts.clocks < least)   // the largest come first: smaller ones read more
+            least = worth * parts.clocks, best = {tile, parts.count, parts.clocks};
+    }
+    return best;
 }
 
 Rejection gpu_dot_rejects(const GemmProblem& problem, const Device& device)
 {
     if (auto reason = unsuitable(problem, device, side * side))
         return reason;
-    if (std::min(problem.m, problem.n) > few_rows)
-        return "more than 4 rows and columns";
+    constexpr std::int64_t fewest = 4, line = 64;   // k that a work-group takes at a time, and adds up in the end
+    const std::int64_t lines = std::min(problem.m, problem.n);
+    if (const std::int64_t most = few_rows(problem.dtype); lines > most)
+        return fmt::format("more than {} rows and columns", most);
+    if (lines > fewest && problem.k < line)
+        return fmt::format("more than {} rows and columns with sums of less than {} products", fewest, line);
     return std::nullopt;
 }
+
+namespace {
+
+// Rows of a work-group. Intel's GPUs before Xe-HPC and Xe2 have half the registers; places of single elements take
+// some.
+std::int64_t dot_rows(std::int64_t m, bool in_quads, const Device& device)
+{
+    const std::int64_t most = has_eights(device) || !in_quads ? 8 : 16;
+    for (const std::int64_t rows : {1, 4, 8})
+        if (m <= rows)
+            return rows;
+    return most;
+}
+
+}  // namespace
 
 void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 {
@@ -155,13 +231,18 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const bool along_k = b_along_k(problem);
     const bool aligned = along_k ? in_groups(4, tensors.b, problem.k, problem.b.row, problem.b.column, problem.b.batch)
                                  : in_groups(4, tensors.b, problem.n, problem.b.column, problem.b.row, problem.b.batch);
-    const std::int64_t rows = problem.m == 1 ? 1 : few_rows, columns = along_k ? side : 4 * side;
+    const bool a_quads = in_groups(4, tensors.a, problem.k, problem.a.column, problem.m == 1 ? 0 : problem.a.row,
+                                   problem.a.batch);
+    const std::int64_t rows = dot_rows(problem.m, aligned && a_quads, queue.device());
+    const std::int64_t columns = !along_k ? 4 * side : rows > 4 ? 2 * side : side;
     // Single elements of several rows take addresses of their own.
     const int sub_group = rows > 1 && !aligned ? spilling_sub_group(queue.device()) : 0;
-    const Program& program = queue.context().program(
-        "kernels/gemm/gpu_dot.cl", fmt::format("{} -DB_ALONG_K={:d} -DALIGNED={:d} -DROWS={}{}",
-                                               gemm_options(problem.dtype), along_k, aligned, rows,
-                                               sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : ""));
+    const std::string options =
+        gemm_options(problem.dtype) + (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "") +
+        (rows == 8 && aligned && a_quads && on_nvidia(queue.device()) ? " -cl-nv-maxrregcount=128" : "") +
+        fmt::format(" -DB_ALONG_K={:d} -DALIGNED={:d} -DA_QUADS={:d} -DOFFSET={} -DROWS={}", along_k, aligned, a_quads,
+                    offset_type(problem), rows);
+    const Program& program = queue.context().program("kernels/gemm/gpu_dot.cl", options);
     const GpuRate rate = gpu_rate(queue.device());
     const std::int64_t x = divide_up(problem.n, columns), y = divide_up(problem.m, rows);
     const double bytes = static_cast<double>(columns * problem.k) * static_cast<double>(size_of(problem.dtype));
@@ -185,43 +266,17 @@ namespace {
 
 constexpr std::int64_t tiled_split_step = 128;
 
-struct TiledPlan {
-    GpuTile tile;
-    std::int64_t splits;
-};
-
-// Of one work-group with all of k.
-Workload tiled_work(const GpuRate& rate, const GemmProblem& problem, const GpuTile& tile)
+TiledCut usual_plan(const GemmProblem& p, const Device& device)
 {
-    const double groups = static_cast<double>(divide_up(problem.n, tile.lines) * divide_up(problem.m, tile.lines) *
-                                              problem.batch);
-    return tile.work(rate, groups, static_cast<double>(problem.k));
+    const double elements = static_cast<double>(p.batch) * static_cast<double>(p.m * p.n);
+    return best_tiled_cut(device, gemm_compute_type(p.dtype),
+                          {p.m, p.n, p.batch, p.k, elements, most_splits(p, tiled_split_step)});
 }
 
-GpuTile usual_tile(const GemmProblem& problem, const Device& device)
-{
-    // A large tile of few rows or columns would mostly compute what is not written.
-    const std::int64_t large = std::min(problem.m, problem.n) < 96
-                                   ? 0 : divide_up(problem.m, 128) * divide_up(problem.n, 128) * problem.batch;
-    return gpu_tile(device, gemm_compute_type(problem.dtype), large);
-}
-
-Parts usual_splits(const GemmProblem& problem, const Device& device, const GpuTile& tile)
-{
-    const GpuRate rate = gpu_rate(device);
-    return best_splits(rate, problem, tiled_work(rate, problem, tile), tiled_split_step);
-}
-
-TiledPlan usual_plan(const GemmProblem& problem, const Device& device)
-{
-    const GpuTile tile = usual_tile(problem, device);
-    return {tile, usual_splits(problem, device, tile).count};
-}
-
-void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledPlan& plan)
+void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledCut& plan)
 {
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, plan.tile.lines), divide_up(problem.m, plan.tile.lines),
-                               plan.splits, tiled_split_step);
+                               plan.parts, tiled_split_step);
     const bool partial = cut.splits > 1;
     const std::string options =
         gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors, queue.device()) +
@@ -236,7 +291,7 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
 
 double gpu_tiled_clocks(const GemmProblem& problem, const Device& device)
 {
-    return usual_splits(problem, device, usual_tile(problem, device)).clocks;
+    return usual_plan(problem, device).clocks;
 }
 
 void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
@@ -249,9 +304,9 @@ void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
 
 Space gpu_tiled_space(const GemmProblem& asked, const Device& device)
 {
-    const TiledPlan plan = usual_plan(better_turned(asked) ? transposed(asked) : asked, device);
-    Space space = gpu_tile_space(plan.tile);
-    space.push_back({"splits", {1, 2, 4, 8, 16, 32}, plan.splits});
+    const TiledCut plan = usual_plan(better_turned(asked) ? transposed(asked) : asked, device);
+    Space space = gpu_tile_space(plan.tile, device);
+    space.push_back({"splits", {1, 2, 4, 8, 16, 32}, plan.parts});
     return space;
 }
 

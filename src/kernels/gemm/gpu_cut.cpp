@@ -49,11 +49,16 @@ GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::
     return cut;
 }
 
-Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step)
+std::int64_t most_splits(const GemmProblem& problem, std::int64_t step)
 {
     constexpr std::int64_t most = 64;
+    return std::min(most, divide_up(problem.k, step));
+}
+
+Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step)
+{
     const double elements = static_cast<double>(problem.batch) * static_cast<double>(problem.m * problem.n);
-    return best_parts(rate, work, elements, std::min(most, divide_up(problem.k, step)), false);
+    return best_parts(rate, work, elements, most_splits(problem, step), false);
 }
 
 void launch_cut(Queue& queue, const Program& program, const GemmProblem& problem, const GemmTensors& tensors,

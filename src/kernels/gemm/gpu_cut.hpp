@@ -17,6 +17,9 @@ struct GpuCut {
 // `splits` parts of k, or as many as there are of a multiple of `step`.
 GpuCut gpu_cut(const GemmProblem& problem, std::int64_t x, std::int64_t y, std::int64_t splits, std::int64_t step);
 
+// How many there are at most.
+std::int64_t most_splits(const GemmProblem& problem, std::int64_t step);
+
 // How many parts of k, multiples of `step` long, take the least time for the work of uncut blocks.
 Parts best_splits(const GpuRate& rate, const GemmProblem& problem, const Workload& work, std::int64_t step);
 
