@@ -49,8 +49,8 @@ bool keeps_binaries(const Device& device)
 std::string program_base_options(const Device& device)
 {
     std::string options = "-cl-std=" + device.c_standard;
-    // As PyTorch's are on CPUs and with CUDA; OpenCL itself asks for 2.5 units of the last place. All vendors' GPUs can,
-    // which a dry run stands for on a CPU whose driver need not tell.
+    // As PyTorch's are on CPUs and with CUDA; OpenCL itself asks for 2.5 units of the last place. All vendors' GPUs
+    // can, for which a dry run stands on a CPU whose driver need not tell.
     if ((device.handle.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) ||
         (device.kind == DeviceKind::gpu && detail::dry_run()))
         options += " -cl-fp32-correctly-rounded-divide-sqrt";
