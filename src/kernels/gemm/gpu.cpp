@@ -210,11 +210,12 @@ Rejection gpu_dot_rejects(const GemmProblem& problem, const Device& device)
 
 namespace {
 
-// Rows of a work-group. Intel's GPUs before Xe-HPC and Xe2 have half the registers; places of single elements take
-// some.
-std::int64_t dot_rows(std::int64_t m, bool in_quads, const Device& device)
+// Rows of a work-group. Intel's GPUs before Xe-HPC and Xe2 have half the registers, and on those its compiler spills
+// sums of two columns; places of single elements take some.
+std::int64_t dot_rows(std::int64_t m, bool in_quads, bool b_along_k, const Device& device)
 {
-    const std::int64_t most = has_eights(device) || !in_quads ? 8 : 16;
+    const bool narrow = has_eights(device) || (b_along_k && spilling_sub_group(device) != 0);
+    const std::int64_t most = narrow || !in_quads ? 8 : 16;
     for (const std::int64_t rows : {1, 4, 8})
         if (m <= rows)
             return rows;
@@ -233,10 +234,10 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
                                  : in_groups(4, tensors.b, problem.n, problem.b.column, problem.b.row, problem.b.batch);
     const bool a_quads = in_groups(4, tensors.a, problem.k, problem.a.column, problem.m == 1 ? 0 : problem.a.row,
                                    problem.a.batch);
-    const std::int64_t rows = dot_rows(problem.m, aligned && a_quads, queue.device());
+    const std::int64_t rows = dot_rows(problem.m, aligned && a_quads, along_k, queue.device());
     const std::int64_t columns = !along_k ? 4 * side : rows > 4 ? 2 * side : side;
-    // Single elements of several rows take addresses of their own.
-    const int sub_group = rows > 1 && !aligned ? spilling_sub_group(queue.device()) : 0;
+    // Sums of many rows and addresses of single elements of several rows take registers.
+    const int sub_group = rows > 4 || (rows > 1 && !aligned) ? spilling_sub_group(queue.device()) : 0;
     const std::string options =
         gemm_options(problem.dtype) + (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "") +
         (rows == 8 && aligned && a_quads && on_nvidia(queue.device()) ? " -cl-nv-maxrregcount=128" : "") +
