@@ -90,7 +90,7 @@ public:
         status_ = libkineto::TraceStatus::PROCESSING;
     }
 
-    void toggleCollectionDynamic(bool enable) override
+    void toggleCollectionDynamic(bool enable) TORCH_OCL_OVERRIDE_SINCE_2_14
     {
         if (enable && !profile_) {
             profile_ = std::make_unique<clprim::Profile>();

@@ -244,6 +244,18 @@ FlashResult flash_attention(const Tensor& query, const Tensor& key, const Tensor
             at::empty({0}, query.options())};
 }
 
+// That of PyTorch 2.11, which has no blocks.
+FlashResult flash_attention_without_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
+                                           const OptionalTensor& begins_q, const OptionalTensor& begins_k,
+                                           c10::SymInt rows, c10::SymInt columns, double dropout, bool causal,
+                                           bool debug_mask, std::optional<double> scale,
+                                           std::optional<c10::SymInt> left, std::optional<c10::SymInt> right,
+                                           const OptionalTensor& used, const OptionalTensor& slopes)
+{
+    return flash_attention(query, key, value, begins_q, begins_k, std::move(rows), std::move(columns), dropout, causal,
+                           debug_mask, scale, std::move(left), std::move(right), used, slopes, {}, {});
+}
+
 std::tuple<Tensor, Tensor, Tensor>
 flash_attention_backward(const Tensor& grad_y, const Tensor& query, const Tensor& key, const Tensor& value,
                          const Tensor& y, const Tensor& logsumexp, const Tensor& begins_q, const Tensor& begins_k,
@@ -368,6 +380,7 @@ void implement(torch::Library& library, const char* name, std::size_t arguments,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
     implement(m, "_flash_attention_forward", 17, &flash_attention);
+    implement(m, "_flash_attention_forward", 15, &flash_attention_without_blocks);
     implement(m, "_flash_attention_backward", 17, &flash_attention_backward);
     implement(m, "_efficient_attention_forward", 14, &efficient_attention);
     implement(m, "_efficient_attention_backward", 20, &efficient_attention_backward);

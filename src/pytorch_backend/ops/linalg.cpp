@@ -8,6 +8,7 @@
 #include <ATen/ops/_linalg_solve_ex_meta.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
 #include <ATen/ops/linalg_cholesky_ex_meta.h>
 #include <ATen/ops/linalg_inv_ex_meta.h>
 #include <ATen/ops/linalg_lu_factor_ex_meta.h>
@@ -355,8 +356,32 @@ TwoOut triangular_solve_out(const Tensor& b, const Tensor& a, bool upper, bool t
     return {x, clone};
 }
 
+#if __has_include(<ATen/ops/cholesky_ops.h>)   // which Python has instead since PyTorch 2.14
+Tensor cholesky_factor(const Tensor& a, bool upper)
+{
+    if (a.numel() == 0)
+        return at::empty_like(a, at::MemoryFormat::Contiguous);
+    at::native::squareCheckInputs(a, "cholesky");
+    require_kernel(a, "cholesky");
+    const auto [factor, info] = at::linalg_cholesky_ex(a, upper);
+    check_info(info, "cholesky", a);
+    return factor;
+}
+
+Tensor& cholesky_out(const Tensor& a, bool upper, Tensor& out) { return assign(out, cholesky_factor(a, upper)); }
+
+void register_cholesky(torch::Library& m)
+{
+    m.impl("cholesky", cholesky_factor);
+    m.impl("cholesky.out", cholesky_out);
+}
+#else
+void register_cholesky(torch::Library&) {}
+#endif
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    register_cholesky(m);
     m.impl("linalg_lu_factor_ex.out", lu_factor_ex_out);
     m.impl("linalg_lu.out", linalg_lu_out);
     m.impl("lu_unpack.out", lu_unpack_out);

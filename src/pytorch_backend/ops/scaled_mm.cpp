@@ -191,8 +191,25 @@ Tensor& scaled_mm_v2_out(const Tensor& self, const Tensor& mat2, Scales scale_a,
     return scaled_mm_out(self, mat2, a, b, bias, std::nullopt, out_dtype, use_fast_accum, out);
 }
 
+#if __has_include(<ATen/ops/_scaled_mm_v2_meta.h>)   // PyTorch derives it from the other
+void register_scaled_mm_v2(torch::Library&) {}
+#else
+Tensor scaled_mm_v2(const Tensor& self, const Tensor& mat2, Scales scale_a, at::IntArrayRef recipe_a,
+                    at::IntArrayRef swizzle_a, Scales scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                    const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype,
+                    at::IntArrayRef contraction_dim, bool use_fast_accum)
+{
+    Tensor out = at::empty({0}, self.options().dtype(out_dtype.value_or(self.scalar_type())));
+    return scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
+                            contraction_dim, use_fast_accum, out);
+}
+
+void register_scaled_mm_v2(torch::Library& m) { m.impl("_scaled_mm_v2", scaled_mm_v2); }
+#endif
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
 {
+    register_scaled_mm_v2(m);
     m.impl("_scaled_mm", scaled_mm);
     m.impl("_scaled_mm.out", scaled_mm_out);
     m.impl("_scaled_mm_v2.out", scaled_mm_v2_out);

@@ -7,7 +7,7 @@ namespace torch_ocl {
 namespace {
 
 using at::IntArrayRef, at::Scalar, at::ScalarType, at::Tensor;   // the lists in autocast_mode.h name them so
-#ifdef TORCH_OCL_OUTPUT_NAMES                                    // before 2.14
+#if __has_include(<ATen/core/Dimname.h>)                         // before 2.13
 using at::DimnameList;
 #endif
 

@@ -5,7 +5,7 @@
 // A stand-in is written where `out` has other strides than asked for, and where it shares memory with an argument that
 // the kernel reads. An operator that reads its first argument where it writes, or not at all, says InPlace::allowed:
 // that argument may then be `out` itself.
-#ifdef TORCH_OCL_OUTPUT_NAMES   // PyTorch before 2.14 passes the names of dimensions too; there are none on this device
+#if __has_include(<ATen/core/Dimname.h>)   // PyTorch before 2.13 passes names of dimensions too; there are none here
 #define TORCH_OCL_OPTIONS_PARAMETER at::TensorOptions options, at::DimnameList
 #define TORCH_OCL_OPTIONS_ARGUMENT options, at::DimnameList()
 #else
