@@ -305,6 +305,7 @@ TEST(MatrixEngines, AreProbed)
         GTEST_SKIP() << "for GPUs";
     EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::float16));
     EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::bfloat16));
+    EXPECT_TRUE(detail::try_copies_past_registers(device, {MatrixEngine::mma, true, true}));
     if (detail::matrix_engine(device, "").emulated) {
         EXPECT_FALSE(detail::try_matrix_engine(device, {MatrixEngine::dpas16, false, true}, DataType::float16));
     }

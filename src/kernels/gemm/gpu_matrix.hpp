@@ -103,5 +103,8 @@ CLPRIM_API void gpu_matrix_by(MatrixEngineChoice, bool large, Queue&, const Gemm
 // try_matrix_engine asks anew.
 CLPRIM_API bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type);
 bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType type);
+// The same of tiles whose slabs are copied past registers.
+CLPRIM_API bool try_copies_past_registers(const Device& device, MatrixEngineChoice engine);
+bool copies_past_registers(MatrixEngineChoice engine, const Device& device);
 
 }  // namespace clprim::detail

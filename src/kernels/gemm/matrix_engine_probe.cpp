@@ -1,7 +1,9 @@
 // Whether a device computes products by its matrix engine, and computes them right.
 #include <bit>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -9,6 +11,7 @@
 
 #include <core/dry_run.hpp>
 #include <core/program_cache.hpp>
+#include <core/runtime.hpp>
 #include <core/tuning_store.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/integer/gpu.hpp>
@@ -34,12 +37,12 @@ public:
     Probe(Queue& queue, MatrixEngineChoice engine, DataType type) : queue_(queue), engine_(engine), type_(type) {}
 
     // One product with edges in every direction.
-    bool right(const MatrixTile& tile, Operands operands)
+    bool right(const MatrixTile& tile, Operands operands, std::int64_t k = 72)
     {
         const bool across = operands == Operands::across_k;
         const MatrixEngineShape& shape = shape_of(engine_.engine);
         GemmProblem p;
-        p.m = shape.rows(tile) + 8, p.n = shape.columns(tile) - 8, p.k = 72;
+        p.m = shape.rows(tile) + 8, p.n = shape.columns(tile) - 8, p.k = k;
         p.dtype = type_;
         const std::int64_t pitch = operands == Operands::anywhere ? p.k + 3 : p.k;
         p.a = across ? MatrixLayout{1, p.m, 0} : MatrixLayout{pitch, 1, 0};
@@ -121,6 +124,25 @@ bool right_bytes(Queue& queue, MatrixEngineChoice engine, bool large, bool pack)
     return true;
 }
 
+constexpr const char* gemm_text = "kernels/gemm/gpu_matrix.cl";
+
+// What was found before about a text of kernels, else what is found now, which is kept. A user should know why products
+// are slow.
+bool kept_answer(const Device& device, const std::string& what, const char* text, const std::function<bool()>& works)
+{
+    TuningStore& store = TuningStore::of(device);
+    const std::string question = fmt::format("{} of {}", what, cache_hash(kernel_source(text)));
+    std::optional<std::string> answer = store.find("matrix_engine", question);
+    if (!answer) {
+        answer = works() ? "works" : "does not work";
+        store.keep("matrix_engine", question, *answer);
+        if (*answer != "works")
+            log(LogLevel::warning, concat("matrix engine of ", device.name, ": ", what,
+                                          " fails a trial with this driver; slower kernels serve instead"));
+    }
+    return *answer == "works";
+}
+
 }  // namespace
 
 bool try_matrix_engine(const Device& device, MatrixEngineChoice engine, DataType type)
@@ -139,13 +161,24 @@ try {
     for (const Operands operands : {Operands::along_k, Operands::across_k, Operands::anywhere})
         if (!probe.right(shape.small, operands) || (!engine.emulated && !probe.right(shape.large, operands)))
             return false;
-    const MatrixTile& copied = gemm_tiles(engine.engine).front().tile;   // past registers, if any is
-    if (copied.stages > 0 && !engine.emulated)
-        for (const Operands operands : {Operands::along_k, Operands::across_k})
-            if (!probe.right(copied, operands))
-                return false;
     return true;
 } catch (const Error&) {   // it does not build, or does not run
+    return false;
+}
+
+// Products by one tile of each depth of slabs that are copied past registers.
+bool try_copies_past_registers(const Device& device, MatrixEngineChoice engine)
+try {
+    Probe probe(Context::get(device.index).new_queue(), engine, DataType::float16);
+    constexpr std::int64_t slabs = 13;   // several times as many as lie in local memory
+    std::set<std::int64_t> tried;
+    for (const RatedTile& rated : gemm_tiles(engine.engine))
+        if (rated.tile.stages > 0 && tried.insert(rated.tile.depth).second)
+            for (const Operands operands : {Operands::along_k, Operands::across_k})
+                if (!probe.right(rated.tile, operands, slabs * rated.tile.depth + 8))
+                    return false;
+    return true;
+} catch (const Error&) {
     return false;
 }
 
@@ -157,19 +190,24 @@ bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType typ
     static std::map<std::tuple<int, MatrixEngine, DataType>, bool> known;
     std::lock_guard lock(mutex);
     const auto [found, is_new] = known.try_emplace({device.index, engine, type}, false);
-    if (is_new) {
-        TuningStore& store = TuningStore::of(device);
-        const std::string question = fmt::format("{} {} of {}", name_of(engine), name_of(type),
-                                                 cache_hash(kernel_source(type == DataType::int8
-                                                                              ? "kernels/integer/gpu_matrix.cl"
-                                                                              : "kernels/gemm/gpu_matrix.cl")));
-        std::optional<std::string> answer = store.find("matrix_engine", question);
-        if (!answer) {
-            answer = try_matrix_engine(device, {engine, false, false}, type) ? "works" : "does not work";
-            store.keep("matrix_engine", question, *answer);
-        }
-        found->second = *answer == "works";
-    }
+    if (is_new)
+        found->second = kept_answer(device, fmt::format("{} {}", name_of(engine), name_of(type)),
+                                    type == DataType::int8 ? "kernels/integer/gpu_matrix.cl" : gemm_text,
+                                    [&] { return try_matrix_engine(device, {engine, false, false}, type); });
+    return found->second;
+}
+
+bool copies_past_registers(MatrixEngineChoice engine, const Device& device)
+{
+    if (engine.engine != MatrixEngine::mma || engine.emulated || dry_run())
+        return engine.engine == MatrixEngine::mma;
+    static std::mutex mutex;
+    static std::map<int, bool> known;
+    std::lock_guard lock(mutex);
+    const auto [found, is_new] = known.try_emplace(device.index, false);
+    if (is_new)
+        found->second = kept_answer(device, "slabs past registers", gemm_text,
+                                    [&] { return try_copies_past_registers(device, engine); });
     return found->second;
 }
 

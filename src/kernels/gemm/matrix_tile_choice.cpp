@@ -41,15 +41,13 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
     }
 }
 
-constexpr bool past_registers = true;   // false: all slabs pass through registers
-
 std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
 {
     static constexpr RatedTile mma[] = {
         {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 6, 16}, 55},
         {{2, 2, 4, 2, 3, 32}, 42}, {{2, 2, 2, 4, 3, 32}, 42}, {{2, 2, 2, 2, 4, 32}, 32}, {{2, 2, 4, 4}, 34},
         {{2, 2, 3, 4}, 27},        {{2, 2, 4, 2}, 25},        {{2, 2, 2, 4}, 25},        {{2, 2, 2, 2}, 19}};
-    return engine == MatrixEngine::mma && past_registers ? std::span<const RatedTile>(mma) : matrix_tiles(engine);
+    return engine == MatrixEngine::mma ? std::span<const RatedTile>(mma) : matrix_tiles(engine);
 }
 
 bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
@@ -59,7 +57,8 @@ bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& 
     const std::size_t beside = tile.stages > 0 ? 0 : 1024, kept_from_arguments = tile.stages > 0 ? 4 : 0;
     const MatrixEngineShape& shape = shape_of(engine.engine);
     return static_cast<std::size_t>(shape.items(tile)) <= device.max_work_group_size &&
-           shape.local_memory(tile, engine.emulated) + beside <= device.local_memory + kept_from_arguments;
+           shape.local_memory(tile, engine.emulated) + beside <= device.local_memory + kept_from_arguments &&
+           (tile.stages == 0 || copies_past_registers(engine, device));
 }
 
 bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent& sums)
@@ -74,7 +73,7 @@ bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent&
 MatrixTile in_stages(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
 {
     constexpr std::size_t beside = 2048;   // what kernels keep beside the slabs
-    if (engine.engine != MatrixEngine::mma || !past_registers)
+    if (!copies_past_registers(engine, device))
         return tile;
     MatrixTile result = tile;
     const std::int64_t fragments = tile.fragments_m * tile.fragments_n;
