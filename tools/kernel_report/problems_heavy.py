@@ -47,8 +47,12 @@ def gemv() -> Iterator[Problem]:
                       lambda dtype=dtype: empty(4096, 4096, dtype=dtype) @ empty(4096, dtype=dtype), 0)
         yield Problem(f"gemv: {dtype} columns 4096x4096",
                       lambda dtype=dtype: empty(4096, 4096, dtype=dtype).t() @ empty(4096, dtype=dtype), 0)
-        yield Problem(f"gemv: {dtype} 3 rows, linear 4096x4096",
-                      lambda dtype=dtype: empty(3, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype).t(), 0)
+        for rows in (3, 8, 16):
+            yield Problem(f"gemv: {dtype} {rows} rows, linear 4096x4096",
+                          lambda m=rows, dtype=dtype: empty(m, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype).t(),
+                          0)
+        yield Problem(f"gemv: {dtype} 16 rows times 4096x4096",
+                      lambda dtype=dtype: empty(16, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype), 0)
 
 
 def low_bit() -> Iterator[Problem]:
