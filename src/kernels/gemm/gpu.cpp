@@ -156,13 +156,16 @@ GpuTile gpu_tile(const Device& device, DataType real, std::int64_t large_tiles)
 namespace {
 
 // Those worth a comparison. The longest slabs are for groups that are alone on their cores: they leave no registers for
-// others.
+// others. Before compute capability 8.0, from which on there is a matrix engine that is known, NVIDIA's compiler spills
+// with any but the shortest.
 std::vector<GpuTile> possible_tiles(const Device& device, DataType real)
 {
     if (real != DataType::float32 || device.max_work_group_size < 256)
         return {gpu_tile(device, real, 0)};
-    std::vector<GpuTile> tiles{{128, 16, large_registers(device, 128, 16)}, {64, 16, 0, 0, 4}, {32, 16, 0, 0, 8}};
-    if (on_nvidia(device))
+    const bool first_nvidia = on_nvidia(device) && matrix_engine(device).emulated;
+    const std::int64_t slab = first_nvidia ? 8 : 16;
+    std::vector<GpuTile> tiles{{128, slab, large_registers(device, 128, slab)}, {64, 16, 0, 0, 4}, {32, 16, 0, 0, 8}};
+    if (on_nvidia(device) && !first_nvidia)
         tiles.push_back({128, 32, 0, 0, 1});
     std::erase_if(tiles, [&](const GpuTile& tile) { return device.local_memory < tile.local_memory(real); });
     return tiles;
