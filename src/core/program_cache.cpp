@@ -44,6 +44,14 @@ bool keeps_binaries(const Device& device)
     return device.platform_name != "Portable Computing Language" || all_binaries();
 }
 
+bool can_round_division(const Device& device)
+{
+    cl_device_fp_config config = 0;
+    return clGetDeviceInfo(device.handle(), CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, nullptr) ==
+               CL_SUCCESS &&
+           (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT);
+}
+
 }  // namespace
 
 std::string program_base_options(const Device& device)
@@ -51,8 +59,7 @@ std::string program_base_options(const Device& device)
     std::string options = "-cl-std=" + device.c_standard;
     // As PyTorch's are on CPUs and with CUDA; OpenCL itself asks for 2.5 units of the last place. Figures of programs
     // (tools/kernel_report) are without: few of them divide where it counts.
-    if (!detail::dry_run() &&
-        (device.handle.getInfo<CL_DEVICE_SINGLE_FP_CONFIG>() & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT))
+    if (!detail::dry_run() && can_round_division(device))
         options += " -cl-fp32-correctly-rounded-divide-sqrt";
     if (device.fp64)
         options += " -DCLPRIM_FP64";
