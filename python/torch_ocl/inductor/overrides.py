@@ -18,6 +18,7 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from torch_ocl.inductor import types
+from torch_ocl.inductor.versions import VALUES_APART
 
 
 def dtype_of(x) -> torch.dtype:
@@ -201,8 +202,8 @@ class OpenCLOverrides(OpOverrides):
     @staticmethod
     def index_expr(expr, dtype):
         # The requested dtype may be wider than indices are: values keep it (see value_expr).
-        return OpenCLOverrides.value_expr(expr, V.kernel.get_index_dtype_as_torch_dtype()
-                                          if dtype in (torch.int32, torch.int64) else dtype)
+        narrow = VALUES_APART and dtype in (torch.int32, torch.int64)
+        return OpenCLOverrides.value_expr(expr, V.kernel.get_index_dtype_as_torch_dtype() if narrow else dtype)
 
     @staticmethod
     def value_expr(expr, dtype):

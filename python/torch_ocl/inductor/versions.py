@@ -11,8 +11,12 @@ import sympy
 import torch
 from torch._inductor import config, ir
 from torch._inductor.graph import GraphLowering
+from torch._inductor.ops_handler import OpsHandler
 from torch._inductor.sizevars import SizeVarAllocator
 from torch.fx.experimental import symbolic_shapes
+
+# Whether values made of indices are asked for apart from indices, which 32 bits are enough for (2.11: not).
+VALUES_APART = hasattr(OpsHandler, "value_expr")
 
 # Inductor takes a CPU's rows of more numbers than this in Welford's formula (2.11: all rows).
 TWO_STEP_VARIANCE = getattr(config.cpp, "use_two_step_variance_threshold", 1024)
