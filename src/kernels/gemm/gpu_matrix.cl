@@ -122,13 +122,7 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 
 #if STAGES
     BEGIN_STAGES
-#define COPY(at, count, wanted)                                                                                       \
-    {                                                                                                                 \
-        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
-        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
-        a_far += (count)*from_a.k_step;                                                                               \
-        b_far += (count)*from_b.k_step;                                                                               \
-    }
+#define COPY COPY_SLABS
 #else
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \

@@ -70,6 +70,15 @@ static inline void copy_group(__local uint* to, const __global uchar* from, int 
                    (depth) < SLAB_K && k >= (depth), wanted);                                                         \
     }
 
+// COPY of kernels that read both operands from matrices: a and b from bytes a_far and b_far on.
+#define COPY_SLABS(at, count, wanted)                                                                                 \
+    {                                                                                                                 \
+        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
+        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
+        a_far += (count)*from_a.k_step;                                                                               \
+        b_far += (count)*from_b.k_step;                                                                               \
+    }
+
 // Lines of 16 that fragment i takes follow at a constant distance along k, k at one across it.
 #define PLACES(along_k, fragments) ((along_k) ? STEPS : (fragments))
 #define PLACE_OF(places, along_k, lines, i, step)                                                                     \

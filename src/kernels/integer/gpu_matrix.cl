@@ -85,13 +85,7 @@ void multiply(const __global uchar* restrict a, ulong a_offset, const __global F
 #endif
 #if STAGES
     BEGIN_STAGES
-#define COPY(at, count, wanted)                                                                                       \
-    {                                                                                                                 \
-        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
-        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
-        a_far += 2 * (count);                                                                                         \
-        b_far += 2 * (count);                                                                                         \
-    }
+#define COPY COPY_SLABS
 #else
     BEGIN_SLABS
 #define FETCH(count)                                                                                                  \
