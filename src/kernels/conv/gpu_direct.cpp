@@ -228,7 +228,7 @@ void launch(Queue& queue, const Call& call, ImplicitProblem p, cl_long first)
     const cl_long groups = cut.uniform ? plane_groups * others : ceil_div(plane * others, items);
     const Tensor weights = weight_rows(queue, call, p);
     // Wide ones held beside the values of a stride leave too few registers, but for NVIDIA's compiler.
-    const bool nvidia = queue.device().has_extension("cl_nv_compiler_options");
+    const bool nvidia = detail::on_nvidia(queue.device());
     const bool held = cut.scale == 1 || size_of(call.dtype) < 4 || nvidia;
     const bool weight_quads = cut.quads && cut.taps_y > 0 && held && p.taps[0] == 1 &&
                               weights.buffer_offset() % 4 == 0;

@@ -63,7 +63,7 @@ struct Sums {
 void adapt_tile(const Device& device, const Call& call, detail::GpuTile& tile)
 {
     const bool places = !channels_last(call) || call.problem.taps() > 1;
-    const bool on_nvidia = device.has_extension("cl_nv_compiler_options");
+    const bool on_nvidia = detail::on_nvidia(device);
     if (tile.lines == 128 && (!device.sub_group_sizes.empty() || on_nvidia))   // Intel, NVIDIA
         tile.slab_k = 8;
     if (places)   // what finds them would be spilled

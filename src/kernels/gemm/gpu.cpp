@@ -10,6 +10,9 @@
 #include <kernels/gemm/gpu_tile.hpp>
 
 namespace clprim::detail {
+
+bool on_nvidia(const Device& device) { return device.has_extension("cl_nv_compiler_options"); }
+
 namespace {
 
 constexpr std::int64_t side = 16;   // of gpu_dot.cl
@@ -47,8 +50,6 @@ std::string layout_options(const GemmProblem& p, const GemmTensors& t, const Dev
     return fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DOFFSET={}{}", a_along_k(p), b_along_k(p),
                        aligned, offset_type(p), neighbours ? " -DNEIGHBOURS=1" : "");
 }
-
-bool on_nvidia(const Device& device) { return device.has_extension("cl_nv_compiler_options"); }
 
 // NVIDIA: two groups on a multiprocessor need 128 registers at most; its compiler likes to take a few more, with the
 // longest slab so many that they would be spilled.

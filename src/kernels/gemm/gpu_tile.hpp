@@ -29,6 +29,8 @@ struct GpuTile {
 int spilling_sub_group(const Device& device);
 // Intel's GPUs before Xe-HPC and Xe2: sub-groups of 8, registers of 32 bytes.
 bool has_eights(const Device& device);
+// Whether the driver is NVIDIA's, which takes the most registers of a work-item as an option.
+bool on_nvidia(const Device& device);
 
 constexpr std::size_t smallest_tile_items = 64;   // the least that a device's work-groups must hold
 
