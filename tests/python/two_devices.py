@@ -359,6 +359,7 @@ def test_saved_tensors_return_to_their_device(tmp_path):
         assert torch.load(tmp_path / "x.pt", map_location="ocl")["y"].device == second
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="DataParallel takes CUDA's devices where there are any")
 def test_data_parallel():
     reference = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
     model = torch.nn.DataParallel(copy.deepcopy(reference).to(first), device_ids=[0, 1])

@@ -298,20 +298,23 @@ std::tuple<Tensor, Tensor> prelu_kernel_backward(const Tensor& dy, const Tensor&
     return {self_gradient, weight_gradient};
 }
 
-Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out)
-{
-    StructuredOut<at::meta::structured_glu> op({out});
-    op.meta(self, dim);
-    launch(op, CLPRIM_ROW("glu"));
-    op.finish();
-    return out;
-}
-
 // The two halves of a tensor along a dimension.
 std::pair<Tensor, Tensor> halves(const Tensor& tensor, int64_t dim)
 {
     const int64_t half = tensor.size(dim) / 2;
     return {tensor.narrow(dim, 0, half), tensor.narrow(dim, half, half)};
+}
+
+// The meta function checks and shapes; until PyTorch 2.13 its operands are borrowed from halves that it frees.
+Tensor& glu_out(const Tensor& self, int64_t dim, Tensor& out)
+{
+    StructuredOut<at::meta::structured_glu> op({out});
+    op.meta(self, dim);
+    const auto [value, gate] = halves(self, c10::maybe_wrap_dim(dim, self.dim()));
+    auto iter = at::TensorIterator::borrowing_binary_op(op.output(), value, gate);
+    launch(iter, CLPRIM_ROW("glu"));
+    op.finish();
+    return out;
 }
 
 Tensor& glu_backward_out(const Tensor& dy, const Tensor& self, int64_t dim, Tensor& out)
