@@ -49,6 +49,9 @@ def test_hash_of_every_kind_of_number(dtype, device):
         x = torch.tensor([0.0, -0.0, 1.5, -3, tiny, tiny / 2, -tiny / 4, torch.finfo(dtype).max, float("inf"),
                           -float("inf"),
                           float("nan")], dtype=dtype)
+        if dtype == torch.float16:   # every number, and every NaN
+            x = torch.cat((x, torch.arange(-32768, 32768, 97).to(torch.int16).view(dtype),
+                           torch.arange(0x7c01, 0x7fff, 85).to(torch.int16).view(dtype)))
     else:
         x = torch.tensor([0, 1, 255, 7], dtype=torch.uint8).to(dtype) - (0 if dtype == torch.uint8 else 100)
     for part in (x, x[:1], *x.split(1)):

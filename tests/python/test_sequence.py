@@ -21,6 +21,9 @@ def test_arange_and_linspace(dtype):
     check(lambda d: torch.linspace(7, 3, 5, dtype=dtype, device=d))
     check(lambda d: torch.linspace(7, 3, 1, dtype=dtype, device=d))
     check(lambda d: torch.logspace(0, 2, 9, dtype=dtype, device=d))
+    if not dtype.is_floating_point:   # powers that are integers are not cut to the one below
+        check(lambda d: torch.logspace(0, 4, 5, base=3, dtype=dtype, device=d))
+        check(lambda d: torch.logspace(0, 6, 7, base=2, dtype=dtype, out=torch.zeros(14, dtype=dtype, device=d)[::2]))
     check(lambda d: torch.logspace(4.9, 4, 2, base=2.5, dtype=dtype, device=d))   # integers of whole exponents
     check(lambda d: torch.logspace(4.9, 4, 1, base=2.5, dtype=dtype, device=d))
 

@@ -364,4 +364,17 @@ static inline ulong wide_bits(T x)
 }
 #elif !defined(T_COMPLEX)
 static inline ulong wide_bits(T x) { return (ulong)x; }
+// Those of a float16 given as its bits: a conversion may lose the bits of a NaN.
+static inline ulong wide_bits_of_float16(ushort x)
+{
+    const uint exponent = (x >> 10) & 31u, rest = x & 0x3ffu;
+    const ulong sign = (ulong)(x >> 15) << 63;
+    if (exponent == 31)
+        return sign | (0x7ffUL << 52) | ((ulong)rest << 42) | ((ulong)(rest != 0) << 51);
+    if (exponent == 0) {
+        const uint shift = clz(rest) - 21;
+        return rest == 0 ? sign : sign | ((ulong)(1009 - shift) << 52) | ((ulong)((rest << shift) & 0x3ffu) << 42);
+    }
+    return sign | ((ulong)(exponent + 1008) << 52) | ((ulong)rest << 42);
+}
 #endif

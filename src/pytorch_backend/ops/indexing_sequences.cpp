@@ -104,15 +104,15 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
         out.resize_({steps});
     if (steps == 0)
         return out;
-    const bool integral = c10::isIntegralType(out.scalar_type(), true);
-    // Of several numbers, PyTorch's CPU has the exponents in the dtype of the result: whole parts of integers' ends.
-    auto options = integral ? out.options().dtype(at::kFloat) : out.options();
+    // Integers are cut from powers, which devices round as they like: 10 squared may come out below 100.
+    if (c10::isIntegralType(out.scalar_type(), true)) {
+        const auto host = out.options().device(at::kCPU).pinned_memory(false);
+        return out.copy_(at::logspace(start, end, steps, base, host).view(out.sizes()));
+    }
+    auto options = out.options();
     if (steps == 1)
         options = options.dtype(at::toOpMathType(c10::typeMetaToScalarType(options.dtype())));
-    const auto end_of = [&](const at::Scalar& s) -> at::Scalar {
-        return integral && steps > 1 ? at::Scalar(s.to<std::int64_t>()) : s;
-    };
-    const at::Tensor exponents = at::linspace(end_of(start), end_of(end), steps, options);
+    const at::Tensor exponents = at::linspace(start, end, steps, options);
     return out.copy_(at::pow(at::Scalar(base), exponents).view(out.sizes()));
 }
 

@@ -173,8 +173,13 @@ Tensor& hash_tensor_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, i
 {
     StructuredOut<at::meta::structured_hash_tensor> op({out});
     op.meta(self, dim, keepdim, mode);
-    launch({CLPRIM_REDUCE_ROW("hash_tensor"), reduced_dims(dim, self.dim()), self.scalar_type()}, {self},
-           {op.output()});
+    const DimMask mask = reduced_dims(dim, self.dim());
+    if (self.scalar_type() == at::kHalf) {
+        const Tensor bits = self.view(at::kUInt16);
+        launch({CLPRIM_REDUCE_ROW("hash_float16"), mask, at::kUInt16}, {bits}, {op.output()});
+    } else {
+        launch({CLPRIM_REDUCE_ROW("hash_tensor"), mask, self.scalar_type()}, {self}, {op.output()});
+    }
     op.finish();
     return out;
 }
