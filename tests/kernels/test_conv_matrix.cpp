@@ -379,18 +379,29 @@ TEST_P(ConvMatrix, WeightGradientsOfWhatIsNotFinite)
     check_not_finite({{2, 32, 25, 16}, {32, 32, 3, 3}, uneven, last, half});
 }
 
-// Taps of whole slabs, which most networks have.
+// Taps of whole slabs, which most networks have; by mma with slabs that are copied past registers, too.
 TEST_P(ConvMatrix, WholeTaps)
 {
     if (GetParam() == std::string("emulated_dpas16"))
         GTEST_SKIP() << "these it reads in blocks";
-    check({{2, 32, 7, 9}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), Layout::channels_last, DataType::bfloat16},
-          true);
-    check({{1, 128, 9, 8}, {36, 64, 3, 2}, test::conv({2, 1}, {1, 2}, {1, 2}, 2), Layout::contiguous,
-           DataType::float16});
-    // Several pairs of slabs in a tap, and one tap alone.
-    check({{1, 128, 4, 5}, {16, 128, 2, 2}, test::conv({1, 1}, {1, 1}), Layout::channels_last, DataType::float16});
-    check({{1, 192, 7, 5}, {24, 192, 1, 1}, test::conv({2, 2}, {0, 0}), Layout::channels_last, DataType::float16});
+    const auto check_all = [](const char* implementation, bool weight_too) {
+        const auto one = [&](const Dims& x, const Dims& w, const ConvOptions& options, Layout layout, DataType type,
+                             bool all = false) {
+            check({x, w, options, layout, type, implementation, weight_too}, all);
+        };
+        const auto planar = Layout::contiguous, last = Layout::channels_last;
+        const auto half = DataType::float16, bfloat = DataType::bfloat16;
+        one({2, 32, 7, 9}, {40, 32, 3, 3}, test::conv({1, 1}, {1, 1}), last, bfloat, true);
+        one({1, 128, 9, 8}, {36, 64, 3, 2}, test::conv({2, 1}, {1, 2}, {1, 2}, 2), planar, half);
+        // Several pairs of slabs in a tap, and one tap alone.
+        one({1, 128, 4, 5}, {16, 128, 2, 2}, test::conv({1, 1}, {1, 1}), last, half);
+        one({1, 192, 7, 5}, {24, 192, 1, 1}, test::conv({2, 2}, {0, 0}), last, half);
+    };
+    check_all("gpu_matrix", true);
+    if (engine.engine == detail::MatrixEngine::mma) {
+        prefer_implementation("conv", "gpu_matrix:stages=1");
+        check_all("", false);
+    }
 }
 
 // Every tile of the engine, pixels as rows and as columns; weight gradients by those that suit them.
@@ -402,16 +413,22 @@ TEST_P(ConvMatrix, EveryTile)
         const detail::RatedTile& rated = detail::matrix_tiles(engine.engine)[tile];
         if (!detail::tile_fits(engine, rated.tile, queue().device()))
             continue;
-        const std::string implementation = "gpu_matrix:tile=" + std::to_string(tile);
-        SCOPED_TRACE(implementation);
-        prefer_implementation("conv", implementation);
         // More channels, and taps that are neighbours, dpas16 reads in blocks, without slabs.
         const bool few = engine.engine == detail::MatrixEngine::dpas16;
         const std::int64_t in = few ? 8 : 32, out = few ? 7 : 72;
         const auto options = few ? test::conv({1, 1}, {2, 2}, {2, 2}) : test::conv({1, 1}, {1, 1});
-        for (const Layout layout : {Layout::channels_last, Layout::contiguous})
-            check({{2, in, 10, 9}, {out, in, 3, 3}, options, layout, DataType::float16, "",
-                   detail::tile_suits(engine.engine, rated.tile, {72, 288, 1, false, false})});
+        const bool suits_weight = detail::tile_suits(engine.engine, rated.tile, {72, 288, 1, false, false});
+        for (const bool staged : {false, true}) {
+            if (staged && engine.engine != detail::MatrixEngine::mma)
+                continue;
+            const std::string implementation =
+                "gpu_matrix:tile=" + std::to_string(tile) + (staged ? ":stages=1" : "");
+            SCOPED_TRACE(implementation);
+            prefer_implementation("conv", implementation);
+            for (const Layout layout : {Layout::channels_last, Layout::contiguous})
+                check({{2, in, 10, 9}, {out, in, 3, 3}, options, layout, DataType::float16, "",
+                       suits_weight && !staged});
+        }
     }
 }
 
