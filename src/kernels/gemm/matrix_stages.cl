@@ -3,8 +3,7 @@
 // loaded one step of FRAGMENT_K before they are multiplied.
 //
 //     BEGIN_STAGES            where this work-item's groups of eight come to lie, and where its lanes' fragments do
-//     MULTIPLY_DEPTH(depth)  sums += A B over `depth` k. COPY(at, count, wanted) is the kernel's: where it is wanted,
-//                             copies the next slab, of which `count` k are wanted, to slabs + at; moves on
+//     MULTIPLY_DEPTH(depth)  sums += A B over `depth` k by the kernel's COPY (copied_slabs.cl)
 //
 // A group of work-items that arrives at a barrier has loaded all fragments of the slab before it, so the slab that
 // comes next may be copied over it.
@@ -25,73 +24,15 @@ static inline int stage_place(int along_k, int lines, int line, int k)
     return k * (lines / 2) + (line / 8 ^ (lines % 64 ? k / 2 % 4 : k % 8)) * 4;
 }
 
-// Where group `load` of a work-item lies in a slab.
-static inline int group_line(uint item, int load, int along_k, int lines)
-{
-    const int group = item + load * ITEMS;
-    return along_k ? group / (SLAB_K / 8) : group % (lines / 8) * 8;
-}
-static inline int group_depth(uint item, int load, int along_k, int lines)
-{
-    const int group = item + load * ITEMS;
-    return along_k ? group % (SLAB_K / 8) * 8 : group / (lines / 8);
-}
-
-// Sixteen bytes, or as many zeros; both addresses are multiples of 16. What is copied is there once
-// WAIT_FOR_COPIES(pending) leaves no more than `pending` later ones that were closed by END_OF_COPIES, and a barrier
-// has shown it to the other work-items.
-#if EMULATED
-static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
-{
-    if (wanted)
-        *(__local uint4*)to = zeros ? (uint4)0 : *(const __global uint4*)from;
-}
-#define END_OF_COPIES
-#define WAIT_FOR_COPIES(pending)
-#else
-static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
-{
-    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %3; }"
-                     :
-                     : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
-                     : "memory");
-}
-#define END_OF_COPIES __asm__ volatile("cp.async.commit_group;" : : : "memory");
-#define WAIT_FOR_COPIES(pending) __asm__ volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
-#endif
-
-// Of `depth` k of a slab; lines beyond the last repeat it.
-#define COPY_SLAB(to, places, count, matrix, far, s, depth, wanted)                                                   \
-    UNROLL for (int load = 0; load < count; ++load)                                                                   \
-    {                                                                                                                 \
-        const int line = group_line(item, load, s.along_k, s.lines), k = group_depth(item, load, s.along_k, s.lines); \
-        const OFFSET near = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8) * s.line_step + k * s.k_step;      \
-        copy_group((to) + places[load], (const __global uchar*)(matrix) + ((far) + near),                             \
-                   (depth) < SLAB_K && k >= (depth), wanted);                                                         \
-    }
-
-// COPY of kernels that read both operands from matrices: a and b from bytes a_far and b_far on.
-#define COPY_SLABS(at, count, wanted)                                                                                 \
-    {                                                                                                                 \
-        COPY_SLAB(slabs + (at), a_to, A_LOADS, a, a_far, from_a, count, wanted)                                       \
-        COPY_SLAB(slabs + (at), b_to, B_LOADS, b, b_far, from_b, count, wanted)                                       \
-        a_far += (count)*from_a.k_step;                                                                               \
-        b_far += (count)*from_b.k_step;                                                                               \
-    }
+#include "kernels/gemm/copied_slabs.cl"
 
 // Lines of 16 that fragment i takes follow at a constant distance along k, k at one across it.
 #define PLACES(along_k, fragments) ((along_k) ? STEPS : (fragments))
 #define PLACE_OF(places, along_k, lines, i, step)                                                                     \
     ((along_k) ? places[step] + (i) * (16 * SLAB_K / 2) : places[i] + (step) * (16 * (lines) / 2))
 #define BEGIN_STAGES                                                                                                  \
-    int a_to[A_LOADS], b_to[B_LOADS], a_places[PLACES(A_ALONG_K, FRAGMENTS_M)];                                       \
-    int b_places[PLACES(B_ALONG_K, FRAGMENTS_N)];                                                                     \
-    UNROLL for (int load = 0; load < A_LOADS; ++load)                                                                 \
-        a_to[load] = stage_place(A_ALONG_K, BLOCK_M, group_line(item, load, A_ALONG_K, BLOCK_M),                      \
-                                 group_depth(item, load, A_ALONG_K, BLOCK_M));                                        \
-    UNROLL for (int load = 0; load < B_LOADS; ++load)                                                                 \
-        b_to[load] = A_SLAB + stage_place(B_ALONG_K, BLOCK_N, group_line(item, load, B_ALONG_K, BLOCK_N),             \
-                                          group_depth(item, load, B_ALONG_K, BLOCK_N));                               \
+    PLACES_OF_COPIES                                                                                                  \
+    int a_places[PLACES(A_ALONG_K, FRAGMENTS_M)], b_places[PLACES(B_ALONG_K, FRAGMENTS_N)];                           \
     UNROLL for (int i = 0; i < PLACES(A_ALONG_K, FRAGMENTS_M); ++i)                                                   \
         a_places[i] = A_ALONG_K ? stage_place(1, BLOCK_M, row + g.lane % 16, 16 * i + g.lane / 16 * 8)                \
                                 : stage_place(0, BLOCK_M, row + 16 * i + g.lane / 8 % 2 * 8,                          \
