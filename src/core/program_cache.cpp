@@ -7,6 +7,7 @@
 #include <core/build_notice.hpp>
 #include <core/environment.hpp>
 #include <core/program_dump.hpp>
+#include <core/ptx_for_sm_90a.hpp>
 #include <core/runtime.hpp>
 
 namespace clprim {
@@ -119,6 +120,15 @@ cl::Program ProgramCache::from_binary(std::vector<unsigned char> binary, const s
     return program;
 }
 
+// A program of PTX that was written anew.
+cl::Program ProgramCache::completed(std::string_view name, const std::vector<unsigned char>& ptx,
+                                    const std::string& options)
+try {
+    return from_binary(ptx, options);
+} catch (const cl::Error& error) {
+    throw BuildError(name, options, detail::concat("its PTX for sm_90a is refused: ", error.what()));
+}
+
 // What an earlier build left, on disk or, without a disk cache, in memory.
 std::optional<cl::Program> ProgramCache::known(const Entry& entry, const std::filesystem::path& file,
                                                const std::string& key, const std::string& options)
@@ -182,6 +192,10 @@ cl::Program ProgramCache::load(std::string_view name, const std::string& entry_k
     }
     if (binary.empty())
         return program;
+    if (auto ptx = detail::ptx_for_sm_90a(binary)) {
+        binary = *std::move(ptx);
+        program = completed(name, binary, all_options);
+    }
     if (!file.empty())
         save_cache_entry(file, key, binary);
     else

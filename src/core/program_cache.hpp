@@ -42,6 +42,7 @@ private:
     std::optional<cl::Program> known(const Entry& entry, const std::filesystem::path& file, const std::string& key,
                                      const std::string& options);
     cl::Program build(std::string_view name, const std::string& text, const std::string& options);
+    cl::Program completed(std::string_view name, const std::vector<unsigned char>& ptx, const std::string& options);
     cl::Program from_binary(std::vector<unsigned char> binary, const std::string& options);
 
     const Device& device_;

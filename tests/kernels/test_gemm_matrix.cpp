@@ -115,6 +115,57 @@ TEST_P(GemmMatrix, SlabsInStages)
     EXPECT_TRUE(ran > 0 || one.choice.engine != MatrixEngine::mma);
 }
 
+// What becomes of the sums of warpgroups: bias, activation, C of float32 beside short operands.
+TEST_P(GemmMatrix, WhatFollowsWarpgroups)
+{
+    struct Way {
+        DataType type, c_type;
+        Activation activation;
+        bool bias;
+    };
+    const std::int64_t batch = 2, m = 136, n = 152, k = 104;
+    for (const auto& [tile, share] : detail::gemm_tiles(one.choice.engine)) {
+        if (!tile.warpgroups || !detail::tile_fits(one.choice, tile, queue().device()))
+            continue;
+        for (const Way& way : {Way{DataType::float16, DataType::float16, Activation::relu, true},
+                               Way{DataType::bfloat16, DataType::float32, Activation::none, true},
+                               Way{DataType::float16, DataType::float32, Activation::gelu_tanh, false},
+                               Way{DataType::bfloat16, DataType::bfloat16, Activation::gelu, true}}) {
+            std::mt19937 random(13);
+            Matrices a = make(batch, m, k, Order::columns_of_fours, random, way.type);
+            Matrices b = make(batch, k, n, Order::rows_of_fours, random, way.type);
+            Matrices bias = make(1, 1, n, Order::rows, random, way.c_type);
+            GemmProblem problem;
+            problem.batch = batch, problem.m = m, problem.n = n, problem.k = k;
+            problem.dtype = way.type;
+            problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, m * n}, problem.d = {0, 1, 0};
+            problem.alpha = 0.25, problem.beta = 0.5;
+            problem.add_d = way.bias;
+            problem.activation = way.activation;
+            const Tensor c = queue().context().empty({batch, m, n}, way.c_type, queue());
+            detail::gpu_matrix_in(one.choice, {tile, 1}, queue(), problem,
+                                  {a.tensor, b.tensor, c, way.bias ? bias.tensor : Tensor()});
+            const std::vector<double> got = download(c);
+            for (std::int64_t of = 0; of < batch; ++of)
+                for (std::int64_t i = 0; i < m; ++i)
+                    for (std::int64_t j = 0; j < n; ++j) {
+                        double v = way.bias ? 0.5 * bias.host[static_cast<std::size_t>(j)] : 0;
+                        for (std::int64_t kk = 0; kk < k; ++kk)
+                            v += 0.25 * at(a, of, i, kk) * at(b, of, kk, j);
+                        if (way.activation == Activation::relu)
+                            v = std::max(v, 0.0);
+                        if (way.activation == Activation::gelu)
+                            v = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
+                        if (way.activation == Activation::gelu_tanh)
+                            v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v)));
+                        const double unit = way.c_type == DataType::bfloat16 ? 0x1p-8 : 0x1p-11;
+                        ASSERT_NEAR(got[static_cast<std::size_t>((of * m + i) * n + j)], v, std::fabs(v) * unit + 1e-6)
+                            << name_of(way.type) << " to " << name_of(way.c_type) << " " << of << " " << i << " " << j;
+                    }
+        }
+    }
+}
+
 // Few lines at odd places are read as they lie, eight numbers at a time where the allocation goes on behind the last
 // one, which it does not behind 256 lines of any length.
 TEST_P(GemmMatrix, FewLinesAtOddPlaces)
@@ -306,6 +357,7 @@ TEST(MatrixEngines, AreProbed)
     EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::float16));
     EXPECT_TRUE(detail::try_matrix_engine(device, {MatrixEngine::mma, true, true}, DataType::bfloat16));
     EXPECT_TRUE(detail::try_copies_past_registers(device, {MatrixEngine::mma, true, true}));
+    EXPECT_TRUE(detail::try_warpgroups(device, {MatrixEngine::mma, true, true}));
     if (detail::matrix_engine(device, "").emulated) {
         EXPECT_FALSE(detail::try_matrix_engine(device, {MatrixEngine::dpas16, false, true}, DataType::float16));
     }

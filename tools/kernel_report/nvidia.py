@@ -51,7 +51,9 @@ def moved_bytes(operation: str) -> float:
 
 
 def matrix_fmas(operation: str) -> float:
-    """HMMA.16816: 16 x 8 x 16 by the 32 work-items of a warp."""
+    """HMMA.16816: 16 x 8 x 16 by the 32 work-items of a warp; HGMMA.64x256x16 by the 128 of four."""
+    if wide := re.search(r"\.(\d+)x(\d+)x(\d+)\b", operation):
+        return int(wide[1]) * int(wide[2]) * int(wide[3]) / 128
     shape = re.search(r"\.(16|8)(8|16|32|64)(\d+)\b", operation)
     return int(shape[1]) * int(shape[2]) * int(shape[3]) / 32 if shape else 0
 
@@ -139,8 +141,13 @@ def version(tools: Path) -> str:
     return f"{CLANG}, ptxas {release[1] if release else '?'}"
 
 
+def architecture(target) -> str:
+    """As drivers name it, with the instructions that no later one has."""
+    return "sm_90a" if target.name == "sm_90" else target.name
+
+
 def machine(target) -> list[str]:
-    return ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"]
+    return ["-target", "nvptx64-nvidia-nvcl", f"-march={architecture(target)}"]
 
 
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
@@ -148,7 +155,7 @@ def build(text: str, options: list[str], target, tools: Path, folder: Path) -> d
     found = binaries(tools)
     clang(PRELUDE + text, options, machine(target), LIBRARY, folder)
     limit = [f"-maxrregcount={o.split('=')[1]}" for o in options if o.startswith("-cl-nv-maxrregcount=")]
-    log = command([str(found / "ptxas"), "-v", f"-arch={target.name}", *limit, "k.s", "-o", "k.cubin"], folder)
+    log = command([str(found / "ptxas"), "-v", f"-arch={architecture(target)}", *limit, "k.s", "-o", "k.cubin"], folder)
     return {"log": log, "assembly": command([str(found / "nvdisasm"), "-c", "k.cubin"], folder)}
 
 

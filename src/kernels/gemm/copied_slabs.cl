@@ -1,6 +1,6 @@
-// Slabs that are copied from global to local memory without passing through registers (-DALIGNED=1), in groups of eight
-// numbers: what matrix_stages.cl and warpgroup_stages.cl share. stage_place(along_k, lines, line, k) is theirs: the word
-// of a slab at which the group of a line and a k lies.
+// Slabs that are copied from global to local memory without passing through registers (-DALIGNED=1), in groups of
+// eight numbers: what matrix_stages.cl and warpgroup_stages.cl share. stage_place(along_k, lines, line, k) is theirs:
+// the word of a slab at which the group of a line and a k lies.
 //
 //     COPY(at, count, wanted)   the kernel's: where it is wanted, copies the next slab, of which `count` k are wanted,
 //                               to slabs + at; moves on

@@ -6,6 +6,7 @@
 //   -DALIGNED_C=0|1                    whether C's columns are contiguous, its addresses multiples of four elements
 //   -DC_TYPE=<dtype of C and D>        X unless it is given
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
+//   -DWARPGROUPS=0|1                   1: blocks of warpgroup_stages.cl
 #if PARTIAL && defined(ENGINE_MMA)   // sums would be spilled
 #define SLABS_IN_PAIRS 0
 #endif
@@ -16,6 +17,11 @@
 #include "kernels/gemm/fragments_blocks.cl"
 #endif
 #if STAGES
+#include "kernels/gemm/copied_slabs.cl"   // a file is included where it is named first
+#endif
+#if WARPGROUPS
+#include "kernels/gemm/warpgroup_stages.cl"
+#elif STAGES
 #include "kernels/gemm/matrix_stages.cl"
 #endif
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <core/dry_run.hpp>
 #include <core/gpu_rate.hpp>
 #include <kernels/gemm/gpu_cut.hpp>
 
@@ -58,7 +59,12 @@ MatrixTile flattened(const MatrixTile& tile)
 }
 
 // A tile whose slabs pass through registers, which read them at any place.
-MatrixTile through_registers(const MatrixTile& tile) { return {2, 2, tile.fragments_m, tile.fragments_n}; }
+MatrixTile through_registers(const MatrixTile& tile)
+{
+    if (tile.warpgroups)
+        return {2, 2, 4, 4};
+    return {2, 2, tile.fragments_m, tile.fragments_n};
+}
 
 // With m and n up to where operands that have been padded end.
 GemmProblem with_padding(const GemmProblem& p, bool padded)
@@ -89,10 +95,25 @@ std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulate
 {
     const std::int64_t slabs = (rows(tile) + columns(tile)) *
                                (tile.stages > 0 ? tile.stages * tile.depth / 2 : 2 * slab_pitch);
-    const std::int64_t row = tile.fragments_n * n + (macro == "ENGINE_MMA" ? 8 : 0);   // DUMP_PITCH
+    std::int64_t row = tile.fragments_n * n + (macro == "ENGINE_MMA" ? 8 : 0);   // DUMP_PITCH
+    if (tile.warpgroups)
+        row = 32 + 8;   // PART_PITCH
     const std::int64_t dumped = tile.sub_groups_m * tile.sub_groups_n * m * row;
-    return static_cast<std::size_t>(4 * (std::max(slabs, dumped) + (emulated ? items(tile) * exchange_words : 0)));
+    const std::int64_t exchanged = emulated && !tile.warpgroups ? items(tile) * exchange_words : 0;
+    return static_cast<std::size_t>(4 * (std::max(slabs, dumped) + exchanged));
 }
+
+namespace {
+
+// Two groups of 256 work-items share the registers of a core.
+std::string warpgroup_options(MatrixEngineChoice engine)
+{
+    const bool marked = !engine.emulated && !dry_run();   // compilers other than the driver's know the instructions
+    return fmt::format(" -DWARPGROUPS=1{}{}", marked ? " -DMARKED=1" : "",
+                       engine.emulated ? "" : " -cl-nv-maxrregcount=128");
+}
+
+}  // namespace
 
 const MatrixEngineShape& shape_of(MatrixEngine engine)
 {
@@ -116,10 +137,11 @@ std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& til
 {
     const bool dpas = engine.engine == MatrixEngine::dpas16 || engine.engine == MatrixEngine::dpas8;
     return fmt::format(" -D{} -DEMULATED={:d} -DSUB_GROUPS_M={} -DSUB_GROUPS_N={} -DFRAGMENTS_M={} -DFRAGMENTS_N={}"
-                       "{}{}",
+                       "{}{}{}",
                        shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
                        tile.fragments_m, tile.fragments_n,
                        tile.stages > 0 ? fmt::format(" -DSTAGES={} -DSLAB_K={}", tile.stages, tile.depth) : "",
+                       tile.warpgroups ? warpgroup_options(engine) : "",
                        dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
 }
 

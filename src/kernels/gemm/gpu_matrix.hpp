@@ -12,6 +12,7 @@ namespace clprim::detail {
 // lie in local memory at a time where they are copied there past registers (matrix_stages.cl).
 struct MatrixTile {
     std::int64_t sub_groups_m, sub_groups_n, fragments_m, fragments_n, stages = 0, depth = 32;
+    bool warpgroups = false;   // four sub-groups below each other multiply together (warpgroup_stages.cl)
 };
 
 // What fragments.cl says of an engine, and its tiles: the large one where enough of them fill the device.
@@ -106,5 +107,8 @@ bool matrix_engine_works(const Device& device, MatrixEngine engine, DataType typ
 // The same of tiles whose slabs are copied past registers.
 CLPRIM_API bool try_copies_past_registers(const Device& device, MatrixEngineChoice engine);
 bool copies_past_registers(MatrixEngineChoice engine, const Device& device);
+// The same of tiles that warpgroups multiply.
+CLPRIM_API bool try_warpgroups(const Device& device, MatrixEngineChoice engine);
+bool has_warpgroups(MatrixEngineChoice engine, const Device& device);
 
 }  // namespace clprim::detail

@@ -173,10 +173,26 @@ try {
     constexpr std::int64_t slabs = 13;   // several times as many as lie in local memory
     std::set<std::int64_t> tried;
     for (const RatedTile& rated : gemm_tiles(engine.engine))
-        if (rated.tile.stages > 0 && tried.insert(rated.tile.depth).second)
+        if (rated.tile.stages > 0 && !rated.tile.warpgroups && tried.insert(rated.tile.depth).second)
             for (const Operands operands : {Operands::along_k, Operands::across_k})
                 if (!probe.right(rated.tile, operands, slabs * rated.tile.depth + 8))
                     return false;
+    return true;
+} catch (const Error&) {
+    return false;
+}
+
+bool try_warpgroups(const Device& device, MatrixEngineChoice engine)
+try {
+    Queue& queue = Context::get(device.index).new_queue();
+    for (const RatedTile& rated : gemm_tiles(engine.engine))
+        if (rated.tile.warpgroups) {
+            const std::int64_t deep = 13 * rated.tile.depth + 8;   // whose sums bfloat16 does not hold
+            if (!Probe(queue, engine, DataType::float16).right(rated.tile, Operands::along_k, deep) ||
+                !Probe(queue, engine, DataType::float16).right(rated.tile, Operands::across_k, deep) ||
+                !Probe(queue, engine, DataType::bfloat16).right(rated.tile, Operands::across_k))
+                return false;
+        }
     return true;
 } catch (const Error&) {
     return false;
@@ -208,6 +224,21 @@ bool copies_past_registers(MatrixEngineChoice engine, const Device& device)
     if (is_new)
         found->second = kept_answer(device, "slabs past registers", gemm_text,
                                     [&] { return try_copies_past_registers(device, engine); });
+    return found->second;
+}
+
+bool has_warpgroups(MatrixEngineChoice engine, const Device& device)
+{
+    if (engine.engine != MatrixEngine::mma || engine.emulated)
+        return engine.engine == MatrixEngine::mma;
+    if (dry_run())   // which cannot ask for the compute capability
+        return device.name.find("H100") != std::string::npos;
+    static std::mutex mutex;
+    static std::map<int, bool> known;
+    std::lock_guard lock(mutex);
+    const auto [found, is_new] = known.try_emplace(device.index, false);
+    if (is_new && compute_capability(device) == 90)   // no other one has them
+        found->second = kept_answer(device, "warpgroups", gemm_text, [&] { return try_warpgroups(device, engine); });
     return found->second;
 }
 

@@ -44,6 +44,7 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
 std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
 {
     static constexpr RatedTile mma[] = {
+        {{8, 1, 1, 8, 3, 32, true}, 205},
         {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 6, 16}, 55},
         {{2, 2, 4, 2, 3, 32}, 42}, {{2, 2, 2, 4, 3, 32}, 42}, {{2, 2, 2, 2, 4, 32}, 32}, {{2, 2, 4, 4}, 34},
         {{2, 2, 3, 4}, 27},        {{2, 2, 4, 2}, 25},        {{2, 2, 2, 4}, 25},        {{2, 2, 2, 2}, 19}};
@@ -58,7 +59,8 @@ bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& 
     const MatrixEngineShape& shape = shape_of(engine.engine);
     return static_cast<std::size_t>(shape.items(tile)) <= device.max_work_group_size &&
            shape.local_memory(tile, engine.emulated) + beside <= device.local_memory + kept_from_arguments &&
-           (tile.stages == 0 || copies_past_registers(engine, device));
+           (tile.stages == 0 || copies_past_registers(engine, device)) &&
+           (!tile.warpgroups || has_warpgroups(engine, device));
 }
 
 bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent& sums)
@@ -135,7 +137,7 @@ Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmPr
     const MatrixEngineShape& shape = shape_of(engine.engine);
     double best = 0;
     for (const RatedTile& tile : gemm_tiles(engine.engine))
-        best = std::max(best, tile.share);
+        best = std::max(best, tile.tile.warpgroups ? 0 : tile.share);   // the rate is that of instructions of one warp
     const std::int64_t rows = shape.rows(rated.tile), columns = shape.columns(rated.tile);
     const double engines = static_cast<double>(rated.tile.sub_groups_m * rated.tile.sub_groups_n);
     return {static_cast<double>(divide_up(p.m, rows) * divide_up(p.n, columns) * p.batch), engines,
