@@ -1,3 +1,4 @@
+#include <core/matrix_engine.hpp>
 #include <kernels/gemm/cpu_packed.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 
@@ -118,22 +119,27 @@ TEST(GemmCpuPlans, AllGiveTheSame)
                 }
 }
 
+namespace {
+
+struct AtPoint {
+    const detail::GemmImplementation& one;
+    Point point;
+    std::string name;
+    Rejection rejects(const GemmProblem& problem, const Device& device) const
+    {
+        return one.rejects(problem, device);
+    }
+    void run(Queue& queue, const GemmProblem& problem, const detail::GemmTensors& tensors) const
+    {
+        one.run_at(queue, problem, point, tensors);
+    }
+};
+
+}  // namespace
+
 // Every point that tuning may take: all of small spaces, an even sample of large ones.
 TEST(GemmSpaces, EveryPointGivesTheSame)
 {
-    struct AtPoint {
-        const detail::GemmImplementation& one;
-        Point point;
-        std::string name;
-        Rejection rejects(const GemmProblem& problem, const Device& device) const
-        {
-            return one.rejects(problem, device);
-        }
-        void run(Queue& queue, const GemmProblem& problem, const detail::GemmTensors& tensors) const
-        {
-            one.run_at(queue, problem, point, tensors);
-        }
-    };
     GemmProblem like;
     like.m = 61, like.n = 147, like.k = 417;
     int ran = 0, unfit = 0;
@@ -154,6 +160,42 @@ TEST(GemmSpaces, EveryPointGivesTheSame)
     }
     EXPECT_GE(ran, unfit / 2) << "most points should be worth a trial";
     EXPECT_GT(ran, queue().device().kind == DeviceKind::gpu ? 25 : 10);
+}
+
+// Slabs that are copied past registers or go through them, both kinds of order among work-items: one slab and several,
+// with a rest and without, lines that tiles do not divide, parts of k.
+TEST(GemmSpaces, SlabsPastRegisters)
+{
+    const auto all = detail::gemm_implementations();
+    const auto one = std::ranges::find(all, "gpu_tiled", &detail::GemmImplementation::name);
+    ASSERT_NE(one, all.end());
+    GemmProblem like;
+    like.m = like.n = like.k = 512;
+    if (one->rejects(like, queue().device()))
+        GTEST_SKIP() << "for GPUs";
+    const Space space = one->space(like, queue().device());
+    int staged = 0;
+    for (const char* tile : {"tile=32:slab=8", "tile=64:slab=16", "tile=128:slab=8"})
+        for (const int stages : {0, 2, 3})
+            for (const int interleaved : {0, 1}) {
+                const std::string text = std::string(tile) + ":splits=1:stages=" + std::to_string(stages) +
+                                         ":interleaved=" + std::to_string(interleaved);
+                if (std::ranges::find(space.back().values, stages) == space.back().values.end())
+                    continue;   // a device whose copies past registers do not work
+                staged += stages > 0;
+                AtPoint at{*one, Point::parse(text, space), text};
+                for (const Order a : {Order::rows, Order::columns})
+                    for (const Order b : {Order::rows, Order::columns}) {
+                        check(at, {2, 140, 196, 44}, a, b, Order::rows, DataType::float32, 1, 0);
+                        check(at, {1, 64, 132, 8}, a, b, Order::rows, DataType::float32, 1, 0);
+                        check(at, {1, 36, 40, 4}, a, b, Order::columns, DataType::float32, -2, 1);
+                    }
+                at.point.set("splits", 2);
+                check(at, {1, 68, 72, 308}, Order::rows, Order::rows, Order::rows, DataType::float32, 1, 0);
+                check(at, {1, 33, 35, 37}, Order::columns, Order::rows, Order::rows, DataType::float64, 1, 0);
+            }
+    if (detail::matrix_engine(queue().device(), "").emulated)
+        EXPECT_EQ(staged, 12);
 }
 
 // What was measured to be best on an H100, and what it was before tiles and parts were chosen together: for 128 x 4096

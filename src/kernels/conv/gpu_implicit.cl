@@ -96,7 +96,7 @@ void conv_tiled(const __global stored* restrict source, ulong source_offset, con
                 ulong weights_offset, const __global stored* bias, ulong bias_offset, __global stored* result,
                 ulong result_offset, const __global int4* restrict table, ulong table_offset, gpu_conv_problem p)
 {
-    const int item = get_local_id(0), x = item % SIDE, y = item / SIDE;
+    const int item = get_local_id(0), x = item_column(item), y = item_row(item);
     const int row_blocks = (p.rows + TILE - 1) / TILE, pixel0 = get_group_id(0) * TILE;
     const int row0 = get_group_id(1) % row_blocks * TILE, group = get_group_id(1) / row_blocks;
     source += source_offset + group * p.source_group;

@@ -87,7 +87,7 @@ void conv_tiled_weight(const __global stored* restrict x, ulong x_offset, const 
                        ulong dy_offset, __global REAL* sums, ulong sums_offset, const __global int4* restrict table,
                        ulong table_offset, gpu_conv_problem p)
 {
-    const int item = get_local_id(0), column = item % SIDE, line = item / SIDE;
+    const int item = get_local_id(0), column = item_column(item), line = item_row(item);
     const int output_blocks = (p.rows + TILE - 1) / TILE, row0 = get_group_id(0) * TILE;
     const int output0 = get_group_id(1) % output_blocks * TILE, group = get_group_id(1) / output_blocks;
     const int part = get_group_id(2), begin = part * p.part_pixels, end = min(p.part_pixels, p.pixels - begin) + begin;

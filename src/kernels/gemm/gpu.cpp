@@ -7,6 +7,7 @@
 
 #include <core/matrix_engine.hpp>
 #include <kernels/gemm/gpu_cut.hpp>
+#include <kernels/gemm/gpu_matrix.hpp>
 #include <kernels/gemm/gpu_tile.hpp>
 
 namespace clprim::detail {
@@ -82,7 +83,7 @@ std::string GpuTile::options() const
 {
     return fmt::format(" -DTILE={} -DSLAB_K={}", lines, slab_k) +
            (registers ? fmt::format(" -cl-nv-maxrregcount={}", registers) : "") +
-           (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "");
+           (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "") + (interleaved ? " -DINTERLEAVED=1" : "");
 }
 
 Workload GpuTile::work(const GpuRate& rate, double groups, double depth) const
@@ -112,14 +113,16 @@ Space gpu_tile_space(const GpuTile& usual, const Device& device)
 {
     const std::vector<std::int64_t> lines =
         device.max_work_group_size < 256 ? std::vector<std::int64_t>{32} : std::vector<std::int64_t>{32, 64, 128};
-    return {{"tile", lines, usual.lines}, {"slab", {8, 16, 32}, usual.slab_k}};
+    return {{"tile", lines, usual.lines},
+            {"slab", {8, 16, 32}, usual.slab_k},
+            {"interleaved", {0, 1}, usual.interleaved}};
 }
 
 GpuTile gpu_tile_at(const Point& point, const Device& device, DataType real)
 {
-    const GpuTile tile{point.at("tile"), point.at("slab"),
-                       large_registers(device, point.at("tile"), point.at("slab")),
-                       tile_sub_group(device, point.at("tile"))};
+    GpuTile tile{point.at("tile"), point.at("slab"), large_registers(device, point.at("tile"), point.at("slab")),
+                 tile_sub_group(device, point.at("tile"))};
+    tile.interleaved = point.at("interleaved") != 0;
     require<NotSupported>(tile.lines * tile.slab_k >= 4 * tile.items(), "tiles of ", tile.lines,
                           " need slabs of more than ", tile.slab_k);
     require<NotSupported>(device.max_work_group_size >= static_cast<std::size_t>(tile.items()), "tiles of ", tile.lines,
@@ -191,6 +194,7 @@ TiledCut best_tiled_cut(const Device& device, DataType real, const TiledSums& su
     const std::vector<GpuTile> tiles =
         counts_cores(device) ? possible_tiles(device, real) : std::vector{gpu_tile(device, real, large)};
     for (GpuTile tile : tiles) {
+        tile.interleaved = on_nvidia(device);
         if (adapt)
             adapt(tile);
         const Workload work = tile.work(rate, static_cast<double>(blocks(tile.lines)), static_cast<double>(sums.depth));
@@ -280,8 +284,22 @@ TiledCut usual_plan(const GemmProblem& p, const Device& device)
                           {p.m, p.n, p.batch, p.k, elements, most_splits(p, tiled_split_step)});
 }
 
+bool has_room(const GpuTile& tile, int stages, const Device& device)
+{
+    return device.local_memory >= static_cast<std::size_t>(stages) * tile.local_memory(DataType::float32);
+}
+
+// Slabs copied past registers where neighbours lie across k in both factors: 101 registers are in use for 122.
+int usual_stages(const GemmProblem& p, const GpuTile& tile, const Device& device)
+{
+    const MatrixEngineChoice engine = matrix_engine(device);
+    return !a_along_k(p) && !b_along_k(p) && !engine.emulated && has_room(tile, 2, device) &&
+           copies_past_registers(engine, device) ? 2 : 0;
+}
+
 void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledCut& plan)
 {
+    const bool staged = plan.tile.stages > 0 && problem.dtype == DataType::float32 && all_aligned(problem, tensors);
     const GpuCut cut = gpu_cut(problem, divide_up(problem.n, plan.tile.lines), divide_up(problem.m, plan.tile.lines),
                                plan.parts, tiled_split_step);
     const bool partial = cut.splits > 1;
@@ -289,7 +307,9 @@ void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tens
         gemm_options(problem.dtype) + plan.tile.options() + layout_options(problem, tensors, queue.device()) +
         fmt::format(" -DCOUNTED={:d} -DLEFT={} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}",
                     has_eights(queue.device()), on_nvidia(queue.device()) ? "int" : "long", partial,
-                    problem.add_d && !partial, partial ? 0 : static_cast<int>(problem.activation));
+                    problem.add_d && !partial, partial ? 0 : static_cast<int>(problem.activation)) +
+        (staged ? fmt::format(" -DSTAGES={} -DEMULATED={:d}", plan.tile.stages, matrix_engine(queue.device()).emulated)
+                : "");
     launch_cut(queue, queue.context().program("kernels/gemm/gpu_tiled.cl", options), problem, tensors, cut,
                {static_cast<std::size_t>(plan.tile.side()), static_cast<std::size_t>(plan.tile.side())});
 }
@@ -306,14 +326,20 @@ void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const bool turned = better_turned(asked);
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
-    run_tiled(queue, problem, tensors, usual_plan(problem, queue.device()));
+    TiledCut plan = usual_plan(problem, queue.device());
+    plan.tile.stages = usual_stages(problem, plan.tile, queue.device());
+    run_tiled(queue, problem, tensors, plan);
 }
 
 Space gpu_tiled_space(const GemmProblem& asked, const Device& device)
 {
-    const TiledCut plan = usual_plan(better_turned(asked) ? transposed(asked) : asked, device);
+    const GemmProblem problem = better_turned(asked) ? transposed(asked) : asked;
+    const TiledCut plan = usual_plan(problem, device);
     Space space = gpu_tile_space(plan.tile, device);
     space.push_back({"splits", {1, 2, 4, 8, 16, 32}, plan.parts});
+    const bool copies = copies_past_registers(matrix_engine(device), device);
+    space.push_back({"stages", copies ? std::vector<std::int64_t>{0, 2, 3} : std::vector<std::int64_t>{0},
+                     usual_stages(problem, plan.tile, device)});
     return space;
 }
 
@@ -321,7 +347,10 @@ void gpu_tiled_at(Queue& queue, const GemmProblem& asked, const Point& point, co
 {
     const bool turned = better_turned(asked);
     const GemmProblem problem = turned ? transposed(asked) : asked;
-    const GpuTile tile = gpu_tile_at(point, queue.device(), gemm_compute_type(problem.dtype));
+    GpuTile tile = gpu_tile_at(point, queue.device(), gemm_compute_type(problem.dtype));
+    tile.stages = static_cast<int>(point.at("stages"));
+    require<NotSupported>(has_room(tile, tile.stages, queue.device()), "no room for ", tile.stages, " slabs of ",
+                          tile.slab_k, " of tiles of ", tile.lines);
     run_tiled(queue, problem, turned ? transposed(given) : given, {tile, point.at("splits")});
 }
 

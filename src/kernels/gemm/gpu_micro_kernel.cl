@@ -46,6 +46,22 @@
 #define ROW_OF(i, y) ((i) / 4 * (4 * SIDE) + (y) * 4 + (i) % 4)
 #define COLUMN_OF(quad, x) ((quad) * (4 * SIDE) + (x) * 4)
 
+// The column and the row of a work-item among the others, x and y above. -DINTERLEAVED=1, on NVIDIA's GPUs: 16 bytes
+// of local memory are read for half a sub-group at a time where all lanes read the same as their neighbour, or all the
+// same as the one two further on, and for a quarter otherwise. So neighbours differ in their row, which is one read for
+// columns, those two apart in their column, and a sub-group has eight columns and four rows.
+#ifndef INTERLEAVED
+#define INTERLEAVED 0
+#endif
+static inline int item_column(int item)
+{
+    return INTERLEAVED ? item / 32 % (SIDE / 8) * 8 + item % 32 / 2 % 8 : item % SIDE;
+}
+static inline int item_row(int item)
+{
+    return INTERLEAVED ? item / (4 * SIDE) * 4 + item % 32 / 16 * 2 + item % 2 : item / SIDE;
+}
+
 static inline void clear_sums(REAL4 sums[WIDTH][QUADS])
 {
 #pragma unroll

@@ -16,6 +16,8 @@ struct GpuTile {
     int registers = 0;     // most of a work-item, where a driver takes such an option; 0: as its compiler likes
     int sub_group = 0;     // SUB_GROUP, where its compiler would take a larger one; 0: as it likes
     int resident = 2;      // groups that a core has registers for, as far as they matter to who waits
+    bool interleaved = false;   // work-items, as gpu_micro_kernel.cl has it
+    int stages = 0;        // slabs in local memory by tiled_stages.cl; 0: without it
 
     std::int64_t side() const { return lines == 32 ? 8 : 16; }   // SIDE: work-items along each side of a group
     std::int64_t items() const { return side() * side(); }

@@ -17,9 +17,16 @@
 //                                      anywhere are loops over the addresses of a sub-group on Xe-LP
 //   -DLEFT=int|long                    counts slabs: int where it saves the register that sums miss (NVIDIA's), while
 //                                      AMD's compiler makes more pairs of instructions beside long
+//   -DSTAGES=0|2.. -DEMULATED=0|1      of tiled_stages.cl
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/gpu_micro_kernel.cl"
+#ifndef STAGES
+#define STAGES 0
+#endif
+#if STAGES
+#include "kernels/gemm/tiled_stages.cl"
+#endif
 
 #if defined(CLPRIM_FP64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -117,7 +124,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
               __global REAL* partial, ulong partial_offset, gemm_problem p, REAL alpha, REAL beta, long splits,
               long split_depth)
 {
-    const int x = get_local_id(0), y = get_local_id(1), item = y * SIDE + x;
+    const int item = get_local_id(1) * SIDE + get_local_id(0);
+    const int x = INTERLEAVED ? item_column(item) : (int)get_local_id(0);
+    const int y = INTERLEAVED ? item_row(item) : (int)get_local_id(1);
     const long row_blocks = (p.m + TILE - 1) / TILE;
     const long j0 = (long)get_group_id(0) * TILE, i0 = (long)(get_group_id(1) % row_blocks) * TILE;
     const long split = get_group_id(1) / row_blocks, batch = get_group_id(2);
@@ -127,12 +136,16 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     a += a_offset + batch * p.a.batch + i0 * p.a.row + k_begin * p.a.column;
     b += b_offset + batch * p.b.batch + j0 * p.b.column + k_begin * p.b.row;
 
-    __local REAL4 slabs[2 * SLAB_QUADS];
-    __local REAL4 *a_slab = slabs, *b_slab = slabs + SLAB_QUADS;
     REAL4 a_next[SLAB_LOADS], b_next[SLAB_LOADS], sums[WIDTH][QUADS];
     clear_sums(sums);
-
     const int over = (int)((k_end - k_begin) % SLAB_K), first = over ? over : SLAB_K;
+
+#if STAGES
+    __local REAL4 slabs[STAGES * STAGE];
+    MULTIPLY_STAGES(k_end - k_begin)
+#else
+    __local REAL4 slabs[2 * SLAB_QUADS];
+    __local REAL4 *a_slab = slabs, *b_slab = slabs + SLAB_QUADS;
     fetch_slab(a_next, a, from_a, first, item);
     fetch_slab(b_next, b, from_b, first, item);
     MOVE_ON(first)
@@ -150,6 +163,7 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
         barrier(CLK_LOCAL_MEM_FENCE);   // behind the last slab, too: activations share the memory of slabs
         END_WITHOUT_MORE
     }
+#endif
 
 #if PARTIAL
     partial += partial_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
