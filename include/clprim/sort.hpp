@@ -4,7 +4,7 @@
 // and 0.0 are equal. Elements become items: order-preserving integers with the position below them, so that comparing
 // items is comparing integers and no two are equal. Tiles of 1024 items are sorted by a bitonic network in local memory
 // (Batcher 1968); longer rows merge sorted runs, each work-item a chunk that it finds by a search along its diagonal
-// (merge path: Green, McColl, Bader, ICS 2012).
+// (merge path: Green, McColl, Bader, ICS 2012), and long ones are sorted digit by digit, from the lowest on.
 #pragma once
 
 #include <clprim/queue.hpp>

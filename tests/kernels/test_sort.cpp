@@ -76,6 +76,16 @@ TEST(Sort, IsStableForRowsOfEveryLength)
         }
 }
 
+TEST(Sort, LongRowsByDigits)   // on GPUs, several tiles of them by each work-group
+{
+    const std::int64_t n = 4'000'000;
+    const auto values = numbers(n);
+    Tensor sorted = Context::get().empty({n}, DataType::float32, queue());
+    Tensor order = Context::get().empty({n}, DataType::int64, queue());
+    sort(queue(), upload({n}, DataType::float32, values), 0, true, sorted, order);
+    EXPECT_EQ(read<std::int64_t>(order), stable_order(values.data(), n, true));
+}
+
 TEST(Sort, TopkNarrowsLongRowsTileByTile)
 {
     for (std::int64_t k : {1, 5, 256, 300}) {

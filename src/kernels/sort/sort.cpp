@@ -4,7 +4,8 @@
 
 #include <clprim/context.hpp>
 #include <clprim/sequence.hpp>
-#include <kernels/index/geometry.hpp>
+#include <kernels/sort/digits.hpp>
+#include <kernels/sort/rows.hpp>
 #include <kernels/team.hpp>
 #include <core/operands.hpp>
 
@@ -13,63 +14,6 @@ namespace clprim {
 namespace {
 
 constexpr std::int64_t tile = 1024;   // items that a work-group sorts in local memory
-
-const char* key_option(DataType dtype)
-{
-    switch (dtype) {
-    case DataType::float32:
-    case DataType::float16:
-    case DataType::bfloat16: return " -DKEY_float";
-    case DataType::float64: return " -DKEY_double -DWIDE";
-    case DataType::int64: return " -DKEY_long -DWIDE";
-    case DataType::uint64: return " -DKEY_ulong -DWIDE";
-    case DataType::int8:
-    case DataType::int16:
-    case DataType::int32: return " -DKEY_int";
-    default: return " -DKEY_uint";
-    }
-}
-
-bool is_wide(DataType dtype) { return size_of(dtype) == 8; }
-
-// One sort: rows of n elements along an axis, the first `keep` of which are wanted.
-struct Rows {
-    const Tensor &input, &values, &indices;
-    std::size_t axis;
-    bool descending;
-    std::int64_t n, keep;
-    Geometry starts;   // first elements of the rows: operands input, values, indices
-
-    static Geometry make_starts(Tensor input, Tensor values, Tensor indices, std::size_t axis)
-    {
-        for (Tensor* tensor : {&input, &values, &indices})
-            if (tensor->dim())
-                tensor->shape[axis] = 1;
-        return Geometry({&input, &values, &indices});
-    }
-    Rows(const Tensor& input_, const Tensor& values_, const Tensor& indices_, std::size_t axis_, bool descending_)
-        : input(input_), values(values_), indices(indices_), axis(axis_), descending(descending_),
-          n(input.dim() ? input.size(axis) : 1), keep(values.dim() ? values.size(axis) : 1),
-          starts(make_starts(input, values, indices, axis))
-    {
-    }
-
-    std::int64_t count() const { return starts.numel(); }
-    cl_long stride(const Tensor& tensor) const { return tensor.dim() ? tensor.stride(axis) : 0; }
-    std::string options() const
-    {
-        return "-DT=" + std::string(name_of(input.dtype)) + key_option(input.dtype) +
-               (descending ? " -DDESCENDING" : "") + starts.options();
-    }
-    Tensor workspace(Queue& queue, std::int64_t items) const
-    {
-        if (!is_wide(input.dtype))
-            return queue.context().empty({items}, DataType::uint64, queue);
-        // Two words each. There is no name for them but one of sixteen bytes, which devices without fp64 do not give.
-        const Tensor words = queue.context().empty({2 * items}, DataType::uint64, queue);
-        return {words.memory, DataType::complex128, {items}};
-    }
-};
 
 void check(const Tensor& input, std::size_t axis, const Tensor& values, const Tensor& indices, std::string_view name)
 {
@@ -86,17 +30,9 @@ void check(const Tensor& input, std::size_t axis, const Tensor& values, const Te
                           ": 2^32 or more elements along one axis");
 }
 
-// ROWS_OF_ITEMS of items.cl.
-void add_operands(Launch& launch, const Rows& rows, const Tensor& from, const Tensor& to)
-{
-    launch.arg(rows.input).arg(rows.stride(rows.input));
-    if (from.defined())
-        launch.arg(from);
-    if (to.defined())
-        launch.arg(to);
-    else
-        launch.arg(rows.values).arg(rows.stride(rows.values)).arg(rows.indices).arg(rows.stride(rows.indices));
-}
+using detail::add_operands;
+using detail::is_wide;
+using detail::Rows;
 
 // One pass of sort_tiles over rows of n items (or elements, without `from`). With `to`, the first `keep` items of each
 // block go there; without, the first `keep` elements of each row go to the outputs.
@@ -237,6 +173,8 @@ void sort_rows(Queue& queue, const Rows& rows)
     if (rows.n <= tile)
         return sort_tiles(queue, rows, {}, {}, rows.n, rows.keep);
     if (rows.keep * 4 > tile) {
+        if (detail::suits_digits(queue.device(), rows))
+            return detail::sort_by_digits(queue, rows);
         const Tensor items = rows.workspace(queue, rows.count() * rows.n);
         sort_tiles(queue, rows, {}, items, rows.n, tile);
         return merge_and_finish(queue, rows, items, tile);
