@@ -379,7 +379,8 @@ TEST_P(ConvMatrix, WeightGradientsOfWhatIsNotFinite)
     check_not_finite({{2, 32, 25, 16}, {32, 32, 3, 3}, uneven, last, half});
 }
 
-// Taps of whole slabs, which most networks have; by mma with slabs that are copied past registers, too.
+// Taps of whole slabs, which most networks have; by mma with slabs that are copied past registers, too, and read there
+// by warpgroups.
 TEST_P(ConvMatrix, WholeTaps)
 {
     if (GetParam() == std::string("emulated_dpas16"))
@@ -399,8 +400,11 @@ TEST_P(ConvMatrix, WholeTaps)
     };
     check_all("gpu_matrix", true);
     if (engine.engine == detail::MatrixEngine::mma) {
-        prefer_implementation("conv", "gpu_matrix:stages=1");
-        check_all("", false);
+        for (const char* stages : {"gpu_matrix:stages=1", "gpu_matrix:stages=2"}) {
+            SCOPED_TRACE(stages);
+            prefer_implementation("conv", stages);
+            check_all("", false);
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //   -DPIXELS_ARE_ROWS=0|1
 //   -DWHOLE_TAPS=0|1        1: depth is a multiple of SLAB_K, so that a slab is of one tap
 //   -DPAIRS=0|1             1: and a tap has an even number of slabs
-//   -DSTAGES=..             of matrix_stages.cl, with whole taps
+//   -DSTAGES=..             of matrix_stages.cl, or with -DWARPGROUPS=1 of warpgroup_stages.cl, with whole taps
 //   -DQUADS=0|1             four neighbours in a row of the result lie at a multiple of four elements
 //   -DACTIVATION=..         of epilogue.cl
 #if defined(ENGINE_MMA) && !WHOLE_TAPS   // places take the registers
@@ -19,7 +19,13 @@
 #endif
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
-#if STAGES   // of whole taps
+#if STAGES   // of whole taps; what one of them reads others read again
+#define COPIES_THROUGH "ca"
+#include "kernels/gemm/copied_slabs.cl"
+#endif
+#if WARPGROUPS
+#include "kernels/gemm/warpgroup_stages.cl"
+#elif STAGES
 #include "kernels/gemm/matrix_stages.cl"
 #endif
 #include "kernels/conv/gpu_matrix_gather.cl"
@@ -109,6 +115,12 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     BEGIN_SLABS
 #endif
     const slab_source from_weights = {2 * p.total, 2, channels - 1, 1, CHANNELS};
+#if WARPGROUPS   // slabs take all of local memory, and a work-item has few lines
+    byte_place places[SOURCE_LOADS];
+    UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
+        places[load] = find_bytes(&p, pixel0 + min(group_line(item, load, 1, PIXELS), pixels - 1), source_origin);
+#define PLACE(load) places[load]
+#else
     // Each is found once, and through local memory, or compilers find them anew in every step of the loop. NVIDIA's
     // registers are too few to keep them.
 #if STAGES
@@ -129,6 +141,7 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
     UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
         places[load] = found[SOURCE(_line) + LINES_ON(load, 1)];
     barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 #endif
     const __global uint4* const zeros = zeros_of(table, &p);
     OFFSET weights_far = weights_origin;

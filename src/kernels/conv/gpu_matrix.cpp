@@ -87,6 +87,31 @@ Space tile_space(const MatrixExtent& sums, const Device& device)
     return {{"tile", fitting, detail::best_tile(engine, sums, device)}};
 }
 
+// How slabs come to local memory: through registers, past them, or past them and read there by warpgroups. The last two
+// take taps of whole slabs.
+enum Stages : std::int64_t { through_registers, past_registers, by_warpgroups };
+
+std::vector<std::int64_t> stages_of(const Device& device)
+{
+    const auto engine = detail::matrix_engine(device);
+    if (!detail::copies_past_registers(engine, device))
+        return {through_registers};
+    if (!detail::has_warpgroups(engine, device))
+        return {through_registers, past_registers};
+    return {through_registers, past_registers, by_warpgroups};
+}
+
+// As an H100 takes the least time.
+std::int64_t usual_stages(cl_long channels, bool pixels_are_rows, const Device& device)
+{
+    if (detail::matrix_engine(device).emulated)
+        return through_registers;
+    const std::int64_t most = stages_of(device).back();
+    if (most == by_warpgroups && channels >= 64)
+        return by_warpgroups;
+    return pixels_are_rows ? std::min<std::int64_t>(most, past_registers) : through_registers;
+}
+
 // Elements from the beginning of the buffer to beyond a tensor of `size` elements.
 cl_long beyond(const Tensor& tensor, cl_long size) { return static_cast<cl_long>(tensor.buffer_offset()) + size; }
 
@@ -140,8 +165,15 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
                                               : MatrixExtent{p.rows, p.pixels(), p.groups};
     const bool whole = p.depth % 32 == 0 && p.total_depth() > 0;
     const detail::MatrixTile& asked = tile_at(queue, engine, sums, point);
-    const bool staged = whole && !point.empty() && point.at("stages") != 0;
-    const detail::MatrixTile tile = staged ? detail::in_stages(engine, asked, queue.device()) : asked;
+    const std::int64_t stages =
+        point.empty() ? usual_stages(p.rows, pixels_are_rows, queue.device()) : point.at("stages");
+    const auto possible = stages_of(queue.device());
+    require<NotSupported>(std::ranges::find(possible, stages) != possible.end(),
+                          "conv: the device cannot take stages ", stages);
+    const detail::MatrixTile tile = !whole || stages == through_registers ? asked
+                                    : stages == by_warpgroups
+                                        ? detail::warpgroup_tile(engine)
+                                        : detail::in_stages(engine, asked, queue.device());
     const cl_long pixels = pixels_are_rows ? shape.rows(tile) : shape.columns(tile);
     const cl_long channels = pixels_are_rows ? shape.columns(tile) : shape.rows(tile);
     const cl_long farthest = std::max({beyond(source.tensor, source.strides[0] * p.batch), span_of(call.result()),
@@ -209,9 +241,7 @@ Space gpu_matrix_space(const Call& call, const Device& device)
     const cl_long pixels = q.batch * (forward ? q.out_pixels() : q.in_pixels());
     Space space = tile_space(pixels_are_rows ? MatrixExtent{pixels, channels, q.groups}
                                              : MatrixExtent{channels, pixels, q.groups}, device);
-    // Slabs that are copied past registers. An H100 takes longer with them: 360 us for 135 with 512 channels at 14x14.
-    const bool stages = detail::copies_past_registers(detail::matrix_engine(device), device);
-    space.push_back({"stages", stages ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}, 0});
+    space.push_back({"stages", stages_of(device), usual_stages(channels / q.groups, pixels_are_rows, device)});
     return space;
 }
 

@@ -21,6 +21,9 @@ static inline int group_depth(uint item, int load, int along_k, int lines)
 // Sixteen bytes, or as many zeros; both addresses are multiples of 16. What is copied is there once
 // WAIT_FOR_COPIES(pending) leaves no more than `pending` later ones that were closed by END_OF_COPIES, and a barrier
 // has shown it to the other work-items.
+#ifndef COPIES_THROUGH   // "ca" for what work-groups beside each other read: the first cache keeps it
+#define COPIES_THROUGH "cg"
+#endif
 #if EMULATED
 static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
 {
@@ -32,7 +35,8 @@ static inline void copy_group(__local uint* to, const __global uchar* from, int 
 #else
 static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
 {
-    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %3; }"
+    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async." COPIES_THROUGH
+                     ".shared.global [%0], [%1], 16, %3; }"
                      :
                      : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
                      : "memory");

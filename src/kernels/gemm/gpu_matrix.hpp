@@ -45,6 +45,8 @@ CLPRIM_API std::span<const RatedTile> gemm_tiles(MatrixEngine);
 // A tile whose operands come in groups of eight, with slabs copied past registers where the engine does and a device's
 // local memory takes them.
 MatrixTile in_stages(MatrixEngineChoice, const MatrixTile&, const Device&);
+// The tile that warpgroups multiply, of an engine that has one.
+MatrixTile warpgroup_tile(MatrixEngineChoice);
 // Whether a device can take a tile.
 CLPRIM_API bool tile_fits(MatrixEngineChoice, const MatrixTile&, const Device&);
 // Sums in all: lines of each direction, in as many groups, and whether neighbours of A and B are brought along k.

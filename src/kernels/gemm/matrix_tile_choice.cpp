@@ -72,6 +72,12 @@ bool tile_suits(MatrixEngine engine, const MatrixTile& tile, const MatrixExtent&
     return (sums.a_along_k || whole(shape.rows(tile))) && (sums.b_along_k || whole(shape.columns(tile)));
 }
 
+MatrixTile warpgroup_tile(MatrixEngineChoice engine)
+{
+    const std::span<const RatedTile> tiles = gemm_tiles(engine.engine);
+    return std::ranges::find_if(tiles, [](const RatedTile& rated) { return rated.tile.warpgroups; })->tile;
+}
+
 MatrixTile in_stages(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
 {
     constexpr std::size_t beside = 2048;   // what kernels keep beside the slabs

@@ -1,6 +1,6 @@
-// The loop of gpu_tiled.cl over several slabs in local memory (-DSTAGES=2 or more, -DALIGNED=1, -DX=float32, on NVIDIA's
-// GPUs from compute capability 8.0 on): quads that lie across k are copied there past registers, which sums need, and
-// STAGES - 1 slabs ahead. Those along k change places on their way and go through registers, one slab ahead.
+// The loop of gpu_tiled.cl over several slabs in local memory (-DSTAGES=2 or more, -DALIGNED=1, -DX=float32, on
+// NVIDIA's GPUs from compute capability 8.0 on): quads that lie across k are copied there past registers, which sums
+// need, and STAGES - 1 slabs ahead. Those along k change places on their way and go through registers, one slab ahead.
 //
 // A slab that has been multiplied is written over behind the next barrier, which every work-item reaches when it is
 // done with it: one barrier a slab.

@@ -1,7 +1,7 @@
-// Blocks of matrix_tiles.cl by the instructions of NVIDIA's sm_90a for four warps together, a warpgroup: wgmma.m64n128k16
-// reads both operands from local memory by itself, so that registers hold nothing but sums (ENGINE_MMA, -DWARPGROUPS=1,
-// -DSTAGES=2 or more, -DALIGNED=1). A warpgroup owns 64 rows and 128 columns: FRAGMENTS_M is 1, FRAGMENTS_N 8; the
-// SUB_GROUPS_M warps lie below each other.
+// Blocks of matrix_tiles.cl by the instructions of NVIDIA's sm_90a for four warps together, a warpgroup:
+// wgmma.m64n128k16 reads both operands from local memory by itself, so that registers hold nothing but sums
+// (ENGINE_MMA, -DWARPGROUPS=1, -DSTAGES=2 or more, -DALIGNED=1). A warpgroup owns 64 rows and 128 columns: FRAGMENTS_M
+// is 1, FRAGMENTS_N 8; the SUB_GROUPS_M warps lie below each other.
 //
 //     BEGIN_STAGES            where this work-item's groups of eight come to lie, and what the warpgroup multiplies
 //     MULTIPLY_DEPTH(depth)   sums += A B over `depth` k by the kernel's COPY (copied_slabs.cl)
