@@ -1,6 +1,8 @@
 // Instructions of sm_90a in kernels for NVIDIA's driver, whose compiler of OpenCL C writes PTX for sm_90 and refuses
-// them. Kernels write them as comments of PTX, //sm_90a:wgmma.fence..., that are lines of their own; in the PTX that
-// the driver gives as a program's binary they are made instructions of, and its target sm_90a.
+// them. Assembly of kernels has them as comments of PTX, //sm_90a:wgmma.fence..., each in a line. The driver gives PTX,
+// a text, as a program's binary: there they are made instructions of, and the target sm_90a, before the driver is given
+// that binary. A driver whose binaries are something else leaves comments: what a trial of such a kernel computes is
+// wrong then (kernels/gemm/matrix_engine_probe.cpp).
 #pragma once
 
 #include <optional>
