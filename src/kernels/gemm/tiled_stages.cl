@@ -1,6 +1,6 @@
-// The loop of gpu_tiled.cl over several slabs in local memory (-DSTAGES=2 or more, -DALIGNED=1, -DX=float32, on
-// NVIDIA's GPUs from compute capability 8.0 on): quads that lie across k are copied there past registers, which sums
-// need, and STAGES - 1 slabs ahead. Those along k change places on their way and go through registers, one slab ahead.
+// The loop of gpu_tiled.cl over several slabs in local memory (-DSTAGES=2 or more, -DALIGNED=1, -DX=float32, on GPUs of
+// NVIDIA from compute capability 8.0 on): quads that lie across k are copied there past registers, which sums need, and
+// STAGES - 1 slabs ahead. Those along k change places on their way and go through registers, one slab ahead.
 //
 // A slab that has been multiplied is written over behind the next barrier, which every work-item reaches when it is
 // done with it: one barrier a slab.
@@ -19,7 +19,7 @@ static inline void copy_quad(__local REAL4* to, const __global REAL* from, int z
 #else
 static inline void copy_quad(__local REAL4* to, const __global REAL* from, int zeros, int wanted)
 {
-    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %3; }"
+    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], 16, %3; }"
                      :
                      : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
                      : "memory");
