@@ -7,7 +7,7 @@ GROUP void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(result), __
                    ulong logsumexp_offset, attention_problem p, attention_dropout dropout, REAL scale,
                    __local REAL4* memory)
 {
-    const int x = get_local_id(0), y = get_local_id(1);
+    const int x = ITEM_X, y = ITEM_Y;
     const int blocks = (int)((p.queries + BLOCK - 1) / BLOCK), pair = (int)get_group_id(0) / blocks;
     const int i0 = (blocks - 1 - (int)get_group_id(0) % blocks) * BLOCK;
     const int b = pair / (int)p.heads, h = pair % (int)p.heads, kv_h = h / (int)(p.heads / p.kv_heads);

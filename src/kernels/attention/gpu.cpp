@@ -73,17 +73,17 @@ struct Work {
 
     Work(Queue& queue, const char* file, const Attention& p, std::initializer_list<Tensor> others, bool backward)
         : tiling(*tiling_for(p, queue.device(), backward)),
-          program(queue.context().program(file, options(p, tiling, others) + sub_group_option(queue.device()))),
+          program(queue.context().program(file, options(p, tiling, others) + order_option(queue.device()))),
           local{local_bytes(p, tiling, backward)}
     {
     }
 
-    static std::string sub_group_option(const Device& device)
+    static std::string order_option(const Device& device)
     {
         // Intel's compiler ends at 8 by itself where sums fill the registers, but writes tighter loops when asked.
         const bool eights = has_eights(device) && device.has_extension("cl_intel_required_subgroup_size");
         const int items = eights ? 8 : spilling_sub_group(device);
-        return items ? fmt::format(" -DSUB_GROUP={}", items) : "";
+        return items ? fmt::format(" -DSUB_GROUP={}", items) : on_nvidia(device) ? " -DINTERLEAVED=1" : "";
     }
 
     static std::string options(const Attention& p, const Tiling& t, std::initializer_list<Tensor> others)

@@ -8,7 +8,7 @@
 
 GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, __local REAL4* memory)
 {
-    const int x = get_local_id(0), y = get_local_id(1);
+    const int x = ITEM_X, y = ITEM_Y;
     const long blocks = (p.queries + BLOCK - 1) / BLOCK;
     const long i0 = (blocks - 1 - (long)get_group_id(0) % blocks) * BLOCK, pair = (long)get_group_id(0) / blocks;
     const long b = pair / p.heads, h = pair % p.heads, kv_h = h / (p.heads / p.kv_heads), first_row = pair * p.queries;
@@ -54,7 +54,7 @@ GROUP void backward_queries(BACKWARD_INPUTS, OUTPUT(grad_q), BACKWARD_SCALARS, _
 static inline void finish_turned_scores(const attention_problem* p, const __global stored* mask, long i0, long j0,
                                         REAL scale, REAL4 values[ROWS])
 {
-    const int y = get_local_id(1), queries = clamped(p->queries - i0, SPAN);
+    const int y = ITEM_Y, queries = clamped(p->queries - i0, SPAN);
     EACH_ROW {
         values[r] *= scale;
 #ifdef MASKED
@@ -72,7 +72,7 @@ static inline void finish_turned_scores(const attention_problem* p, const __glob
 
 GROUP void backward_keys(BACKWARD_INPUTS, OUTPUT(grad_k), OUTPUT(grad_v), BACKWARD_SCALARS, __local REAL4* memory)
 {
-    const int x = get_local_id(0), y = get_local_id(1);
+    const int x = ITEM_X, y = ITEM_Y;
     const long blocks = (p.keys + BLOCK - 1) / BLOCK, group = p.heads / p.kv_heads;
     const long j0 = (long)get_group_id(0) % blocks * BLOCK, pair = (long)get_group_id(0) / blocks;
     const long b = pair / p.kv_heads, kv_h = pair % p.kv_heads;

@@ -14,7 +14,7 @@
 // Options: those of problem.cl, -DHEAD=64|128|256: most elements of a line, -DBLOCK, -DSIDE_X, -DSIDE_Y,
 // -DOFFSET=int|long (holds every distance within BLOCK or SPAN lines), -DALIGNED=0|1 (elements of a line are
 // neighbours, and all lines begin and end at multiples of four), -DNEIGHBOURS=0|1 (quads.cl), -DMASKED, -DDROPOUT,
-// -DSUB_GROUP=8|16 on Intel's GPUs where sums would be spilled in larger ones.
+// -DSUB_GROUP=8|16 on Intel's GPUs where sums would be spilled in larger ones, -DINTERLEAVED=1 on NVIDIA's.
 #include "kernels/attention/problem.cl"
 #include "kernels/attention/quads.cl"
 #include "kernels/attention/dropout.cl"
@@ -32,6 +32,16 @@
 #define OWN_QUADS (BLOCK * PITCH)
 #define SLAB_QUADS (SPAN * SLAB_PITCH)
 #define SCORE_QUADS (BLOCK * SCORE_PITCH)
+// A work-item's x and y. -DINTERLEAVED=1, on NVIDIA's GPUs: neighbours take turns along y, as in
+// gemm/gpu_micro_kernel.cl, whose reads of local memory these are.
+#ifdef INTERLEAVED
+#define ITEM_AT (int)(get_local_id(1) * SIDE_X + get_local_id(0))
+#define ITEM_X (ITEM_AT / 32 % (SIDE_X / 8) * 8 + ITEM_AT % 32 / 2 % 8)
+#define ITEM_Y (ITEM_AT / (4 * SIDE_X) * 4 + ITEM_AT % 32 / 16 * 2 + ITEM_AT % 2)
+#else
+#define ITEM_X get_local_id(0)
+#define ITEM_Y get_local_id(1)
+#endif
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
 #define EACH_COLUMN _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
 #define ROW (y + SIDE_Y * r)
@@ -100,8 +110,8 @@ static inline void fetch_lines(const __global stored* x, head_lines from, int pa
 // values[r] += the products of row r and the others, over a slab of 64 elements of which `size` count (zeros follow).
 static inline void dot_slab(const __local REAL4* own, const __local REAL4* slab, int size, REAL4 values[ROWS])
 {
-    own += get_local_id(1) * PITCH;
-    slab += get_local_id(0) * SLAB_PITCH;
+    own += ITEM_Y * PITCH;
+    slab += ITEM_X * SLAB_PITCH;
     for (int e = 0; e < size; e += 16, own += 4, slab += 4) {
 #pragma unroll
         for (int quad = 0; quad < 4; ++quad) {
@@ -142,8 +152,8 @@ static inline void dot_slab(const __local REAL4* own, const __local REAL4* slab,
 // sums[r] += over a slab of whole lines the scores of row r from quad 0 on, times these lines.
 static inline void add_slab(const __local REAL4* scores, const __local REAL4* slab, REAL4 sums[ROWS][COLUMNS])
 {
-    scores += get_local_id(1) * SCORE_PITCH;
-    slab += get_local_id(0);
+    scores += ITEM_Y * SCORE_PITCH;
+    slab += ITEM_X;
 #pragma unroll 2
     for (int k = 0; k < SLAB_RUN; ++k, slab += PITCH) {
         REAL4 weights[ROWS];
@@ -175,7 +185,7 @@ static inline void add_slab(const __local REAL4* scores, const __local REAL4* sl
 static inline void put_rows(REAL4 sums[ROWS][COLUMNS], REAL factor, __global stored* to, heads_layout layout,
                             long rows, long size)
 {
-    const int x = get_local_id(0), y = get_local_id(1);
+    const int x = ITEM_X, y = ITEM_Y;
     EACH_ROW {
         if (ROW >= rows)
             continue;
@@ -200,7 +210,7 @@ static inline void put_rows(REAL4 sums[ROWS][COLUMNS], REAL factor, __global sto
 // Of a quad of scores those of others outside [first, end) become -inf.
 static inline REAL4 hidden_outside(REAL4 v, int first, int end)
 {
-    const int x = get_local_id(0);
+    const int x = ITEM_X;
 #define SEEN(c) (x + c * SIDE_X >= first && x + c * SIDE_X < end)
     return (REAL4)(SEEN(0) ? v.x : (REAL)-INFINITY, SEEN(1) ? v.y : (REAL)-INFINITY,
                    SEEN(2) ? v.z : (REAL)-INFINITY, SEEN(3) ? v.w : (REAL)-INFINITY);
@@ -212,7 +222,7 @@ static inline int clamped(long count, int most) { return (int)min(max(count, 0L)
 // columns beyond `last` repeat it. `mask` points to row 0, other 0.
 static inline REAL4 mask_quad(const __global stored* mask, int row, OFFSET row_step, OFFSET step, int2 last)
 {
-    const int x = get_local_id(0);
+    const int x = ITEM_X;
     const OFFSET at = min(row, last.x) * row_step;   // no pointer of its own: it would take twice the registers
     return (REAL4)((REAL)load(X, mask, at + min(x, last.y) * step),
                    (REAL)load(X, mask, at + min(x + SIDE_X, last.y) * step),
@@ -225,7 +235,7 @@ static inline REAL4 mask_quad(const __global stored* mask, int row, OFFSET row_s
 static inline void finish_scores(const attention_problem* p, const __global stored* mask, long i0, long j0, REAL scale,
                                  REAL4 values[ROWS])
 {
-    const int y = get_local_id(1), keys = clamped(p->keys - j0, SPAN);
+    const int y = ITEM_Y, keys = clamped(p->keys - j0, SPAN);
     EACH_ROW {
         values[r] *= scale;
 #ifdef MASKED
