@@ -125,6 +125,22 @@ GemmProblem seen(const GemmProblem& p) { return better_turned(p) ? transposed(p)
 
 MatrixExtent extent_of(const GemmProblem& p) { return {p.m, p.n, p.batch, a_along_k(p), b_along_k(p)}; }
 
+// Whether slabs can be copied past registers, by sizes and strides: they lie in groups of eight, or are padded first
+// (pays_to_pad).
+bool copies_slabs(const GemmProblem& p)
+{
+    const auto in_eights = [](std::int64_t near_count, std::int64_t near, std::int64_t far, std::int64_t batch) {
+        return near == 1 && (near_count | far | batch) % 8 == 0;
+    };
+    const bool a_along = a_along_k(p), b_along = b_along_k(p), odd_depth = p.k % 8 != 0 && (a_along || b_along);
+    const bool a = a_along ? in_eights(p.k, p.a.column, p.a.row, p.a.batch)
+                           : in_eights(p.m, p.a.row, p.a.column, p.a.batch);
+    const bool b = b_along ? in_eights(p.k, p.b.row, p.b.column, p.b.batch)
+                           : in_eights(p.n, p.b.column, p.b.row, p.b.batch);
+    const std::int64_t padded = (a && !odd_depth ? 0 : p.m) + (b && !odd_depth ? 0 : p.n);
+    return padded == 0 || std::min(p.m, p.n) >= 64 || 2 * padded <= p.m + p.n;
+}
+
 // Tiles that a product can take, by index.
 std::vector<std::int64_t> tiles_for(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
 {
@@ -132,7 +148,8 @@ std::vector<std::int64_t> tiles_for(MatrixEngineChoice engine, const GemmProblem
     const auto tiles = gemm_tiles(engine.engine);
     for (std::int64_t i = 0; i < std::ssize(tiles); ++i) {
         const MatrixTile& tile = tiles[static_cast<std::size_t>(i)].tile;
-        if (tile_fits(engine, tile, device) && tile_suits(engine.engine, tile, extent_of(p)))
+        if (tile_fits(engine, tile, device) && tile_suits(engine.engine, tile, extent_of(p)) &&
+            (!tile.warpgroups || copies_slabs(p)))
             result.push_back(i);
     }
     return result;
