@@ -193,6 +193,43 @@ def test_index_add(dtype, dim):
         compare(lambda x, i, s: x.transpose(0, 2).index_add(2 - dim, i, s.transpose(0, 2)), x, index, source)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("share", [0, 0.7, 1])   # of the entries that meet in one element
+def test_many_entries(dtype, share):
+    entries, rows, columns = 9001, 300, 5
+    index = ids(rows, entries, negative=False)
+    index[torch.rand(entries) < share] = 255
+    x, source = make(rows, columns, dtype=dtype), make(entries, columns, dtype=dtype)
+    exact = dtype in (torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool)
+    wide = dtype if exact else torch.complex128 if dtype.is_complex else torch.float64
+    for add in (lambda x, i, s: x.index_add(0, i, s), lambda x, i, s: x.t().index_add(1, i, s.t()),
+                lambda x, i, s: x.index_put((i - rows,), s, accumulate=True),
+                lambda x, i, s: x[:, 0].scatter_add(0, i, s[:, 0])):
+        expected = add(x.to(wide), index, source.to(wide))
+        actual = [add(x.to(device), index.to(device), source.to(device)).cpu() for _ in range(2)]
+        assert torch.equal(*actual)   # the same bits every run
+        relative = {torch.float16: 1e-3, torch.bfloat16: 8e-3}.get(dtype, 1e-5)
+        assert_close(actual[0], expected.to(dtype), **({} if exact else {"rtol": relative, "atol": 1e-2}))
+
+
+@pytest.mark.parametrize("how", ["prod", "amax", "amin", "mean"])
+def test_many_entries_reduced(how):
+    index = ids(300, 9001, negative=False)
+    index[::2] = 7
+    x, source = make(300, 3), torch.where(torch.rand(9001, 3) < 0.5, -1.0, 1.0) * (1 + 1e-4 * torch.rand(9001, 3))
+    compare(lambda x, i, s: x.index_reduce(0, i, s, how), x, index, source, rtol=1e-4, atol=1e-4)
+
+
+def test_a_bad_index_among_many_entries():
+    index = ids(300, 9001, negative=False).to(device)
+    index[17] = 300
+    x = torch.zeros(300, 4, device=device)
+    x.index_add_(0, index, torch.ones(9001, 4, device=device))
+    with pytest.raises((IndexError, RuntimeError), match="index 300"):
+        torch.ocl.synchronize()
+    assert x.sum().item() == 9000 * 4
+
+
 # ---- advanced indexing ----
 
 READS = [

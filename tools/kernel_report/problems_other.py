@@ -57,6 +57,10 @@ def indexing() -> Iterator[Problem]:
             integers(512, 32), empty(30000, 64), mode=mode), 4)
     yield Problem("index: embedding backward, float32", lambda: torch.ops.aten.embedding_dense_backward(
         empty(32, 128, 768), integers(32, 128), 30000, -1, False), 4)
+    yield Problem("index: add of many rows, float32, 1Mx64", lambda: empty(100000, 64).index_add_(
+        0, integers(1 << 20), empty(1 << 20, 64)), 4)
+    yield Problem("index: scatter add of many, float32, 1M", lambda: empty(100000).scatter_add_(
+        0, integers(1 << 20), empty(1 << 20)), 4)
     yield Problem("index: scatter add along rows, float32, 256x4096", lambda: empty(256, 4096).scatter_add_(
         1, integers(256, 4096), empty(256, 4096)), 4)
     yield Problem("index: nonzero, float32, 1M", lambda: torch.ops.aten.nonzero_static(empty(1024, 1024), size=100))

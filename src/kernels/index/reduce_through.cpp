@@ -8,6 +8,8 @@
 #include <kernels/bins/bins.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
+#include <kernels/sort/digits.hpp>
+#include <core/gpu_rate.hpp>
 #include <core/operands.hpp>
 
 namespace clprim {
@@ -144,11 +146,88 @@ void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis
     launch.run(range);
 }
 
+// pieces_t of segments.cl
+struct Pieces {
+    cl_long self_step, source_step;
+    cl_uint entries, each;
+};
+
+constexpr std::int64_t few_entries = 4096;   // that merging sorts in fewer launches
+
+// What numbers of entries stay below: elements along the axis, or all that a key may reach.
+std::int64_t bound_of(const Accumulation& work, const IndexedAxis& axis)
+{
+    return axis.size != index_is_key ? axis.size
+                                     : static_cast<std::int64_t>(work.self.memory->size / size_of(work.self.dtype));
+}
+
+bool suit_pieces(const Accumulation& work, const IndexedAxis& axis, const Device& device)
+{
+    return work.entries > few_entries && work.entries < (cl_long{1} << 31) &&
+           bound_of(work, axis) < (std::int64_t{1} << 31) && detail::can_sort_numbers(device, work.entries);
+}
+
+DataType computed_type(DataType dtype)
+{
+    switch (dtype) {
+    case DataType::float16:
+    case DataType::bfloat16: return DataType::float32;
+    case DataType::complex32:
+    case DataType::bcomplex32: return DataType::complex64;
+    default: return dtype;
+    }
+}
+
+// The same with many entries on a GPU, each of whose elements may get most of them.
+void by_pieces(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    const auto line = [&](const Tensor& tensor) {
+        Tensor result = tensor;
+        result.shape = {work.entries};
+        result.strides = {tensor.strides.back()};
+        return result;
+    };
+    const Tensor self = line(work.self), source = line(work.source), index = line(work.index);
+    const Accumulation one(self, source, index, work.reduce);
+    const Tensor numbers = queue.context().empty({work.entries}, DataType::int32, queue);
+    const auto entries = static_cast<cl_uint>(work.entries);
+    Launch number(queue, one.kernel(queue, "number_bins"));
+    number.arg(index).arg(numbers).arg(entries).arg(cl_long(index.strides.back())).arg(AxisArgument(axis))
+        .arg(queue.error_buffer()).arg(Queue::error_code(axis.name));
+    one.lines.set_argument(number);
+    number.run(Range::linear(work.entries, 64));
+    queue.expect_errors();
+    const detail::SortedNumbers sorted = detail::sort_numbers(queue, numbers, bound_of(work, axis));
+
+    const std::int64_t lines = work.lines.numel(),
+                       each = std::clamp<std::int64_t>(
+                           work.entries * lines / (2 * detail::resident_items(queue.device())), 16, 256),
+                       pieces = blocks_of(work.entries, each);
+    const DataType computed = computed_type(work.self.dtype);
+    const Tensor heads = queue.context().empty({pieces * lines}, computed, queue),
+                 tails = queue.context().empty({pieces * lines}, computed, queue);
+    const Pieces argument{cl_long(axis.stride), cl_long(work.source.strides.back()), entries, cl_uint(each)};
+    const std::size_t width = std::min<std::size_t>(64, std::bit_ceil(static_cast<std::size_t>(lines))),
+                      height = 64 / width;   // of a work-group: lines by pieces
+    Range range = Range::groups({(lines + width - 1) / width, (pieces + height - 1) / height, 1}, {width, height, 1});
+    range.dims = 2;
+    const Program& program = queue.context().program("kernels/index/segments.cl", work.options());
+    Launch accumulate(queue, program.kernel("accumulate_pieces"));
+    accumulate.arg(work.self).arg(work.source).arg(sorted.numbers).arg(sorted.order).arg(heads).arg(tails)
+        .arg(argument);
+    work.lines.set_argument(accumulate);
+    accumulate.run(range);
+    Launch join(queue, program.kernel("join_pieces"));
+    join.arg(work.self).arg(sorted.numbers).arg(heads).arg(tails).arg(argument);
+    work.lines.set_argument(join);
+    join.run(range);
+}
+
 // Whether a GPU has better to do than to walk lines, each by a work-item.
 bool walks_too_long(const Accumulation& work, const Device& device)
 {
     return device.kind != DeviceKind::cpu && work.entries >= 32 &&
-           work.lines.numel() < 256 * std::int64_t{device.compute_units};
+           work.lines.numel() < detail::resident_items(device) / 8;
 }
 
 // Whether entries of lines that have an index each are worth sorting into bins: neither much fewer nor much more than
@@ -228,6 +307,8 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
                                                                         : entries < 256 || lines >= 4096;
     if (walks && !rounded)
         return by_lines(queue, work, axis, "accumulate_lines");
+    if (shared && suit_pieces(work, axis, queue.device()))
+        return by_pieces(queue, work, axis);
     if (shared && (axis.size != index_is_key || axis.index.dtype == DataType::int64))
         return by_segments(queue, work, axis);
     if (lines > 32)

@@ -1,9 +1,8 @@
 // Long rows on GPUs, sorted by digits of eight bits from the lowest on. A row is cut into blocks of `tiles` tiles, a
-// work-group each. For each digit count_digits counts those of a block, and move_by_digit knows from the counts of all
-// blocks where its items go: it sorts digits of a tile with their places in local memory, by half of their bits and
-// then by the other half, and writes what belongs together side by side. Stable, without sub-groups, and nobody waits
-// for another group.
-// Launch: (blocks, rows).
+// work-group each. For each digit count_digits counts those of a block, and move_by_digit knows from the counts of
+// all blocks where its items go: it sorts digits of a tile with their places in local memory, by half of their bits
+// and then by the other half, and writes what belongs together side by side. Stable, without sub-groups, and nobody
+// waits for another group. Launch: (blocks, rows).
 //   -DBITS=size of elements -DORDER_float|int|uint [-DDESCENDING] -DPOSITION=int64|int32 of results;
 //   with ORDER_float -DINFINITY_BITS
 //   -DFIRST: elements of the input come in, else keys and places;  -DLAST: values and positions go out, the first
@@ -211,7 +210,8 @@ void move_by_digit(
 #pragma unroll
         for (int e = 0; e < EACH_ITEM; ++e) {
             const uint t = id + e * GROUP;
-            items[t] = (t < count ? DIGIT(DIGITS_AT(base + t)) : DIGITS - 1) << 16 | t;   // what isn't there comes last
+            const uint digit = t < count ? DIGIT(DIGITS_AT(base + t)) : DIGITS - 1;   // what is not there comes last
+            items[t] = digit << 16 | t;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint shift_of = 16; shift_of < 24; shift_of += 4) {   // by four bits, and by the other four
