@@ -146,14 +146,21 @@ def architecture(target) -> str:
     return "sm_90a" if target.name == "sm_90" else target.name
 
 
+def complete(ptx: Path) -> None:
+    """Comments of PTX that the library makes instructions of (src/core/ptx_for_sm_90a.hpp)."""
+    ptx.write_text(ptx.read_text().replace(".target sm_90,", ".target sm_90a,").replace("//sm_90a:", ""))
+
+
 def machine(target) -> list[str]:
-    return ["-target", "nvptx64-nvidia-nvcl", f"-march={architecture(target)}"]
+    return ["-target", "nvptx64-nvidia-nvcl", f"-march={target.name}"]
 
 
 def build(text: str, options: list[str], target, tools: Path, folder: Path) -> dict[str, str]:
     """The compilers' outputs, which `read` understands."""
     found = binaries(tools)
     clang(PRELUDE + text, options, machine(target), LIBRARY, folder)
+    if target.name == "sm_90":
+        complete(folder / "k.s")
     limit = [f"-maxrregcount={o.split('=')[1]}" for o in options if o.startswith("-cl-nv-maxrregcount=")]
     log = command([str(found / "ptxas"), "-v", f"-arch={architecture(target)}", *limit, "k.s", "-o", "k.cubin"], folder)
     return {"log": log, "assembly": command([str(found / "nvdisasm"), "-c", "k.cubin"], folder)}

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <core/dry_run.hpp>
 #include <core/gpu_rate.hpp>
 #include <kernels/gemm/gpu_cut.hpp>
 
@@ -103,18 +102,6 @@ std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulate
     return static_cast<std::size_t>(4 * (std::max(slabs, dumped) + exchanged));
 }
 
-namespace {
-
-// Two groups of 256 work-items share the registers of a core.
-std::string warpgroup_options(MatrixEngineChoice engine)
-{
-    const bool marked = !engine.emulated && !dry_run();   // compilers other than the driver's know the instructions
-    return fmt::format(" -DWARPGROUPS=1{}{}", marked ? " -DMARKED=1" : "",
-                       engine.emulated ? "" : " -cl-nv-maxrregcount=128");
-}
-
-}  // namespace
-
 const MatrixEngineShape& shape_of(MatrixEngine engine)
 {
     static const MatrixEngineShape dpas16{"ENGINE_DPAS16", 16, 8, 16, 12, {4, 4, 4, 4}, {2, 2, 4, 2}};
@@ -141,7 +128,9 @@ std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& til
                        shape_of(engine.engine).macro, engine.emulated, tile.sub_groups_m, tile.sub_groups_n,
                        tile.fragments_m, tile.fragments_n,
                        tile.stages > 0 ? fmt::format(" -DSTAGES={} -DSLAB_K={}", tile.stages, tile.depth) : "",
-                       tile.warpgroups ? warpgroup_options(engine) : "",
+                       !tile.warpgroups  ? ""
+                       : engine.emulated ? " -DWARPGROUPS=1"
+                                         : " -DWARPGROUPS=1 -cl-nv-maxrregcount=128",   // for two groups on a core
                        dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
 }
 

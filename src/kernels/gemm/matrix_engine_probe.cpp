@@ -231,8 +231,8 @@ bool has_warpgroups(MatrixEngineChoice engine, const Device& device)
 {
     if (engine.engine != MatrixEngine::mma || engine.emulated)
         return engine.engine == MatrixEngine::mma;
-    if (dry_run())   // which cannot ask for the compute capability
-        return device.name.find("H100") != std::string::npos;
+    if (dry_run())   // of a device that may be there or not
+        return compute_capability(device) == 90 || device.name.find("H100") != std::string::npos;
     static std::mutex mutex;
     static std::map<int, bool> known;
     std::lock_guard lock(mutex);

@@ -10,8 +10,6 @@
 // A group of work-items that arrives at a barrier has seen the products of the slab before end, over which another one
 // is copied then. On an H100 it pays more to copy two slabs ahead than to let products run on across the barrier: the
 // group beside it on the same core multiplies meanwhile.
-//
-// -DMARKED=1: the instructions are comments, which core/ptx_for_sm_90a.hpp makes instructions of.
 #include "kernels/gemm/copied_slabs.cl"
 
 #define STAGE (A_SLAB + B_SLAB)   // words
@@ -69,11 +67,7 @@ static inline void multiply_described(const __local ushort* memory, int item, fl
 #define ADDRESS_OF(local) 0
 static inline int warpgroup_of(int item) { return item / 128; }
 #else
-#if MARKED
-#define SM_90A "//sm_90a:"
-#else
-#define SM_90A ""
-#endif
+#define SM_90A "//sm_90a:"   // an instruction that core/ptx_for_sm_90a.hpp makes of a comment
 #define SUMS_8(i)                                                                                                     \
     "+f"(sums[i]), "+f"(sums[(i) + 1]), "+f"(sums[(i) + 2]), "+f"(sums[(i) + 3]), "+f"(sums[(i) + 4]),                \
         "+f"(sums[(i) + 5]), "+f"(sums[(i) + 6]), "+f"(sums[(i) + 7])
