@@ -95,6 +95,23 @@ def test_topk_of_ties_nans_and_sorted_rows(count, k, largest):
     assert torch.equal(indices.cpu(), y.cpu().sort(dim=1, descending=largest, stable=True).indices[:, :k])
 
 
+@pytest.mark.parametrize("n", [64, 100, 129, 1000, 1024, 1025, 3000, 70000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_topk_of_few_takes_the_first_of_equals(n, dtype):
+    x = make((5, n), dtype)
+    x[1] = 3
+    x[2, n // 2:] = -7
+    if dtype.is_floating_point:
+        x[3] = float("nan")
+        x[4, ::3] = float("nan")
+    for k in (1, 8, min(n // 8, 64)):
+        for largest in (False, True):
+            values, indices = x.to(device).topk(k, 1, largest=largest)
+            order = x.sort(dim=1, descending=largest, stable=True)
+            assert torch.equal(indices.cpu(), order.indices[:, :k])
+            assert torch.equal(values.cpu().nan_to_num(1e9), order.values[:, :k].nan_to_num(1e9))
+
+
 def test_kthvalue_and_median():
     x = torch.randperm(7 * 9 * 5).float().reshape(7, 9, 5)
     for dim in (0, 1, -1):

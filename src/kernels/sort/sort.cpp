@@ -83,6 +83,24 @@ void merge_and_finish(Queue& queue, const Rows& rows, Tensor items, std::int64_t
     launch.run(range(rows.keep, 64));
 }
 
+constexpr std::int64_t few = 64;   // items that are taken one by one
+
+// One pass of select_few on a GPU, with the operands of sort_tiles.
+void select_few(Queue& queue, const Rows& rows, const Tensor& from, const Tensor& to, std::int64_t n)
+{
+    const std::int64_t block = std::clamp<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(n)), 64, tile),
+                       most = std::bit_floor(std::min<std::size_t>(128, queue.device().max_work_group_size)),
+                       group = std::min(most, std::max<std::int64_t>(block / 8, 32));
+    const std::string options =
+        detail::concat(rows.options(), " -DTILE=", block, " -DGROUP=", group, " -DMOST=", few,
+                       from.defined() ? " -DFROM_ITEMS" : "", to.defined() ? " -DTO_ITEMS" : "");
+    Launch launch(queue, queue.context().program("kernels/sort/select.cl", options).kernel("select_few"));
+    add_operands(launch, rows, from, to);
+    launch.arg(cl_ulong(n)).arg(cl_uint(rows.keep));
+    rows.starts.set_argument(launch);
+    launch.run(Range::groups(rows.count() * ((n + block - 1) / block), group));
+}
+
 constexpr std::int64_t most_selected = 2048;   // items that a CPU's work-item keeps
 
 // One pass of select_best over rows of n items (or elements, without `from`), in parts. With `to`, the best of each
@@ -170,7 +188,8 @@ void sort_rows(Queue& queue, const Rows& rows)
     if (queue.device().kind == DeviceKind::cpu)
         return rows.keep <= most_selected && rows.keep * 4 <= rows.n ? select_rows(queue, rows)
                                                                      : sort_runs(queue, rows);
-    if (rows.n <= tile)
+    const bool takes_few = rows.keep <= few && rows.keep * 8 <= rows.n;
+    if (rows.n <= tile && !takes_few)
         return sort_tiles(queue, rows, {}, {}, rows.n, rows.keep);
     if (rows.keep * 4 > tile) {
         if (detail::suits_digits(queue.device(), rows))
@@ -183,10 +202,14 @@ void sort_rows(Queue& queue, const Rows& rows)
     Tensor items;
     for (std::int64_t n = rows.n;;) {
         if (n <= tile)
-            return sort_tiles(queue, rows, items, {}, n, rows.keep);
+            return takes_few ? select_few(queue, rows, items, {}, n)
+                             : sort_tiles(queue, rows, items, {}, n, rows.keep);
         const std::int64_t kept = (n + tile - 1) / tile * rows.keep;
         const Tensor next = rows.workspace(queue, rows.count() * kept);
-        sort_tiles(queue, rows, items, next, n, rows.keep);
+        if (takes_few)
+            select_few(queue, rows, items, next, n);
+        else
+            sort_tiles(queue, rows, items, next, n, rows.keep);
         items = next;
         n = kept;
     }
