@@ -165,7 +165,7 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
         --left_of_tap;                                                                                                \
         UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)                                                        \
         {                                                                                                             \
-            copy_group(slabs + (at) + SOURCE(_to)[load], group_at[load], 0, wanted);                                  \
+            copy_sixteen(slabs + (at) + SOURCE(_to)[load], group_at[load], 0, wanted);                                \
             group_at[load] += 2 * SLAB_K;                                                                             \
         }                                                                                                             \
         COPY_SLAB(slabs + (at), WEIGHTS(_to), WEIGHT_LOADS, weights, weights_far, from_weights, count, wanted)        \

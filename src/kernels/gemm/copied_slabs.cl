@@ -5,6 +5,7 @@
 //     COPY(at, count, wanted)   the kernel's: where it is wanted, copies the next slab, of which `count` k are wanted,
 //                               to slabs + at; moves on
 //     PLACES_OF_COPIES          a_to, b_to: where this work-item's groups come to lie in a stage
+#include "kernels/gemm/copies.cl"
 
 // Where group `load` of a work-item lies in a slab.
 static inline int group_line(uint item, int load, int along_k, int lines)
@@ -18,41 +19,14 @@ static inline int group_depth(uint item, int load, int along_k, int lines)
     return along_k ? group % (SLAB_K / 8) * 8 : group / (lines / 8);
 }
 
-// Sixteen bytes, or as many zeros; both addresses are multiples of 16. What is copied is there once
-// WAIT_FOR_COPIES(pending) leaves no more than `pending` later ones that were closed by END_OF_COPIES, and a barrier
-// has shown it to the other work-items.
-#ifndef COPIES_THROUGH   // "ca" for what work-groups beside each other read: the first cache keeps it
-#define COPIES_THROUGH "cg"
-#endif
-#if EMULATED
-static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
-{
-    if (wanted)
-        *(__local uint4*)to = zeros ? (uint4)0 : *(const __global uint4*)from;
-}
-#define END_OF_COPIES
-#define WAIT_FOR_COPIES(pending)
-#else
-static inline void copy_group(__local uint* to, const __global uchar* from, int zeros, int wanted)
-{
-    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async." COPIES_THROUGH
-                     ".shared.global [%0], [%1], 16, %3; }"
-                     :
-                     : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
-                     : "memory");
-}
-#define END_OF_COPIES __asm__ volatile("cp.async.commit_group;" : : : "memory");
-#define WAIT_FOR_COPIES(pending) __asm__ volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
-#endif
-
 // Of `depth` k of a slab; lines beyond the last repeat it.
 #define COPY_SLAB(to, places, count, matrix, far, s, depth, wanted)                                                   \
     UNROLL for (int load = 0; load < count; ++load)                                                                   \
     {                                                                                                                 \
         const int line = group_line(item, load, s.along_k, s.lines), k = group_depth(item, load, s.along_k, s.lines); \
         const OFFSET near = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8) * s.line_step + k * s.k_step;      \
-        copy_group((to) + places[load], (const __global uchar*)(matrix) + ((far) + near),                             \
-                   (depth) < SLAB_K && k >= (depth), wanted);                                                         \
+        copy_sixteen((to) + places[load], (const __global uchar*)(matrix) + ((far) + near),                           \
+                     (depth) < SLAB_K && k >= (depth), wanted);                                                       \
     }
 
 // COPY of kernels that read both operands from matrices: a and b from bytes a_far and b_far on.

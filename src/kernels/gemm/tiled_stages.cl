@@ -6,27 +6,8 @@
 // done with it: one barrier a slab.
 #define STAGE (2 * SLAB_QUADS)   // quads of both slabs
 
-// A quad, or zeros for it. It is there once WAIT_FOR_COPIES(pending) leaves no more than `pending` later groups of
-// copies, each closed by END_OF_COPIES, and a barrier has shown it to the other work-items.
-#if EMULATED
-static inline void copy_quad(__local REAL4* to, const __global REAL* from, int zeros, int wanted)
-{
-    if (wanted)
-        *to = zeros ? (REAL4)0 : *(const __global REAL4*)from;
-}
-#define END_OF_COPIES
-#define WAIT_FOR_COPIES(pending)
-#else
-static inline void copy_quad(__local REAL4* to, const __global REAL* from, int zeros, int wanted)
-{
-    __asm__ volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], 16, %3; }"
-                     :
-                     : "r"((uint)(size_t)to), "l"((ulong)(size_t)from), "r"(wanted), "r"(zeros ? 0 : 16)
-                     : "memory");
-}
-#define END_OF_COPIES __asm__ volatile("cp.async.commit_group;" : : : "memory");
-#define WAIT_FOR_COPIES(pending) __asm__ volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
-#endif
+#define COPIES_THROUGH "ca"
+#include "kernels/gemm/copies.cl"
 
 // Of a matrix whose lines are neighbours.
 static inline void copy_slab(__local REAL4* slab, const __global REAL* matrix, slab_source s, int depth, int wanted,
@@ -35,8 +16,8 @@ static inline void copy_slab(__local REAL4* slab, const __global REAL* matrix, s
 #pragma unroll
     for (int load = 0; load < SLAB_LOADS; ++load) {
         const int line = slab_line(item, load, 0), k = slab_depth(item, load, 0);
-        copy_quad(slab + k * SLAB_PITCH + line / 4, matrix + (min((OFFSET)line, s.last / 4 * 4) + k * s.k_step),
-                  depth < SLAB_K && k >= depth, wanted);
+        copy_sixteen(slab + k * SLAB_PITCH + line / 4, matrix + (min((OFFSET)line, s.last / 4 * 4) + k * s.k_step),
+                     depth < SLAB_K && k >= depth, wanted);
     }
 }
 
