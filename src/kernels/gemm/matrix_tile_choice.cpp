@@ -44,7 +44,7 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
 std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
 {
     static constexpr RatedTile mma[] = {
-        {{8, 1, 1, 8, 3, 32, true}, 205},
+        {{8, 1, 1, 8, 3, 32, true}, 185},
         {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 55}, {{2, 2, 4, 4, 6, 16}, 55},
         {{2, 2, 4, 2, 3, 32}, 42}, {{2, 2, 2, 4, 3, 32}, 42}, {{2, 2, 2, 2, 4, 32}, 32}, {{2, 2, 4, 4}, 34},
         {{2, 2, 3, 4}, 27},        {{2, 2, 4, 2}, 25},        {{2, 2, 2, 4}, 25},        {{2, 2, 2, 2}, 19}};
@@ -162,10 +162,12 @@ Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmPr
     for (const RatedTile& tile : gemm_tiles(engine.engine))
         best = std::max(best, tile.tile.warpgroups ? 0 : tile.share);   // the rate is that of instructions of one warp
     const std::int64_t rows = shape.rows(rated.tile), columns = shape.columns(rated.tile);
-    const double engines = static_cast<double>(rated.tile.sub_groups_m * rated.tile.sub_groups_n);
+    const double sub_groups = static_cast<double>(rated.tile.sub_groups_m * rated.tile.sub_groups_n);
+    const double engines = rated.tile.warpgroups ? 4 : sub_groups;   // an instruction of a warpgroup takes all four
     return {static_cast<double>(divide_up(p.m, rows) * divide_up(p.n, columns) * p.batch), engines,
             static_cast<double>(rows * columns) * static_cast<double>(p.k) * best /
-                (engines * rate.matrix * rated.share)};
+                (engines * rate.matrix * rated.share),
+            rated.tile.warpgroups ? sub_groups / 4 : 1};
 }
 
 struct IndexedCut {
