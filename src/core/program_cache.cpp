@@ -120,11 +120,12 @@ cl::Program ProgramCache::from_binary(std::vector<unsigned char> binary, const s
     return program;
 }
 
-// A program of PTX that was written anew.
+// A program of PTX that was written anew: of the options only NVIDIA's own are the assembler's.
 cl::Program ProgramCache::completed(std::string_view name, const std::vector<unsigned char>& ptx,
                                     const std::string& options)
 try {
-    return from_binary(ptx, options);
+    const std::size_t own = options.find("-cl-nv-");
+    return from_binary(ptx, own == std::string::npos ? "" : options.substr(own, options.find(' ', own) - own));
 } catch (const cl::Error& error) {
     throw BuildError(name, options, detail::concat("its PTX for sm_90a is refused: ", error.what()));
 }
