@@ -1,6 +1,7 @@
-// Sorting of places into bins by counting (bins.hpp). count_bins counts into `begins`, whose running sums are the bins'
-// ends; fill_bins takes places from there downwards, and leaves where bins begin; sort_bins removes every trace of the
-// order in which that happened.
+// Sorting of places into bins by counting (bins.hpp). count_bins counts into `begins`, whose running sums are the
+// bins' ends; fill_bins takes places from there downwards, and leaves where bins begin; sort_bins removes every trace
+// of the order in which that happened. Many numbers are sorted by their digits instead (sort/digits.hpp), which takes
+// no longer where most of them fall into one bin: then find_bins finds where bins begin.
 #include "kernels/bins/sort_bin.cl"
 
 __kernel void count_bins(const __global int* numbers, ulong numbers_offset, __global int* begins, ulong begins_offset,
@@ -33,4 +34,23 @@ __kernel void sort_bins(const __global int* begins, ulong begins_offset, __globa
         return;
     begins += begins_offset + bin;
     sort_bin(list + list_offset + begins[0], begins[1] - begins[0]);
+}
+
+// Where bins begin in sorted numbers, behind which are those of none.
+__kernel void find_bins(const __global uint* sorted, ulong sorted_offset, __global int* begins, ulong begins_offset,
+                        uint count, ulong bins)
+{
+    const ulong bin = get_global_id(0);
+    if (bin > bins)
+        return;
+    sorted += sorted_offset;
+    uint low = 0, high = count;
+    while (low < high) {
+        const uint middle = low + (high - low) / 2;
+        if (sorted[middle] < (uint)bin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    begins[begins_offset + bin] = (int)low;
 }

@@ -131,13 +131,21 @@ __kernel void accumulate_bins(__global storage_t(T)* self, ulong self_offset, co
     self += self_offset + o[0] + element * axis.stride;
     source += source_offset + o[1];
     compute_t(T) value = load(T, self, 0);
-    for (; i < end; ++i) {
 #ifdef ACROSS
-        const uint j = (uint)list[i] / (uint)lines.numel;
+#define ENTRY(i) ((uint)list[i] / (uint)lines.numel)
 #else
-        const uint j = (uint)list[i] - (uint)line * entries;
+#define ENTRY(i) ((uint)list[i] - (uint)line * entries)
 #endif
-        value = combine(value, load(T, source, j * source_stride));
+    for (; i + 4 <= end; i += 4) {   // of many, several are under way at once
+        compute_t(T) update[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            update[e] = load(T, source, ENTRY(i + e) * source_stride);
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            value = combine(value, update[e]);
     }
+    for (; i < end; ++i)
+        value = combine(value, load(T, source, ENTRY(i) * source_stride));
     store(T, self, 0, value);
 }
