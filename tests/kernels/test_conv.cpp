@@ -189,21 +189,24 @@ TEST(ConvSpaces, WinogradInCuts)
         options.pad_begin = options.pad_end = Dims{1, 1};
         const Dims x_shape{3, 7, 9, 12}, w_shape{18, 7, 3, 3}, y_shape = conv_output_shape(x_shape, w_shape, options);
         Host x(x_shape, layout, &random), w(w_shape, layout, &random), y(y_shape, layout, &random);
-        Host forward(y_shape, layout, nullptr), dx(x_shape, layout, nullptr);
+        Host forward(y_shape, layout, nullptr), dx(x_shape, layout, nullptr), dw(w_shape, layout, nullptr);
         products(Sides{&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
             forward.values[yi] += x.values[xi] * w.values[wi];
             dx.values[xi] += y.values[yi] * w.values[wi];
+            dw.values[wi] += x.values[xi] * y.values[yi];
         });
         const auto upload = [&](const Host& h) { return test::upload(queue, h.values, h.shape, h.strides); };
         const Tensor tx = upload(x), tw = upload(w), ty = upload(y);
         for (const std::string cuts : {"1", "2", "4", "8"}) {
             prefer_implementation("conv", "gpu_winograd:cuts=" + cuts);
-            const Tensor to_y = upload(y), to_x = upload(x);
+            const Tensor to_y = upload(y), to_x = upload(x), to_w = upload(w);
             conv_forward(queue, tx, tw, {}, to_y, options);
             conv_backward_data(queue, ty, tw, to_x, options);
+            conv_backward_weight(queue, tx, ty, to_w, options);
             prefer_implementation("conv", "");
             EXPECT_EQ(test::download(queue, to_y), forward.values) << cuts;
             EXPECT_EQ(test::download(queue, to_x), dx.values) << cuts;
+            EXPECT_EQ(test::download(queue, to_w), dw.values) << cuts;
         }
     }
 }
@@ -232,6 +235,8 @@ TEST(ConvChoice, WinogradWhereItsTransformsPay)
             call.pass = pass;
             against |= conv::gpu_winograd_advises_against(call, device).has_value();
         }
+        call.pass = ConvPass::backward_weight;
+        EXPECT_EQ(conv::gpu_winograd_weight_advises_against(call, device).has_value(), against) << channels;
         return against;
     };
     EXPECT_FALSE(advised_against(512, 14));
@@ -282,6 +287,31 @@ TEST(ConvNotFinite, ReachesWhatReadsIt)
                         ASSERT_EQ(got[i], y.values[i]) << name << " of " << number << " at " << i;
                     else   // eighths are lost beside it
                         ASSERT_NEAR(got[i] / y.values[i], 1, 1.3e-6) << name << " of " << number << " at " << i;
+            }
+            Host dy({2, 4, 9, 8}, layout, nullptr), dw({4, 3, 3, 3}, Layout::contiguous, nullptr);
+            std::fill(dy.values.begin(), dy.values.end(), 0.125);
+            products(Sides{&x, &w, &dy}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+                dw.values[wi] += x.values[xi] * dy.values[yi];
+            });
+            const Tensor ty = test::upload(queue, dy.values, dy.shape, dy.strides);
+            for (const std::string_view name : {"gpu_winograd", "gpu_implicit", "reference"}) {
+                ConvOptions chosen = options;
+                chosen.implementation = name;
+                const Tensor result = test::upload(queue, w.values, w.shape, w.strides);
+                try {
+                    conv_backward_weight(queue, tx, ty, result, chosen);
+                } catch (const NotSupported&) {
+                    EXPECT_NE(name, "reference");
+                    continue;
+                }
+                const std::vector<double> got = test::download(queue, result);
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    if (std::isnan(dw.values[i]))
+                        ASSERT_TRUE(std::isnan(got[i])) << name << " of " << number << ", weight " << i;
+                    else if (number == most)   // taps that do not see it at an edge are sums of transforms that do
+                        ASSERT_NEAR(got[i] / number, dw.values[i] / number, 1e-6) << name << ", weight " << i;
+                    else
+                        ASSERT_EQ(got[i], dw.values[i]) << name << " of " << number << ", weight " << i;
             }
         }
 }

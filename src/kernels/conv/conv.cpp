@@ -36,6 +36,8 @@ constexpr Implementation weight_list[] = {
      run_gpu_direct_weight_at},
     {"gpu_matrix", rejects_gpu_matrix, run_gpu_matrix_weight, true, gpu_matrix_advises_against,
      gpu_matrix_weight_space, run_gpu_matrix_weight_at},
+    {"gpu_winograd", rejects_gpu_winograd, run_gpu_winograd_weight, true, gpu_winograd_weight_advises_against,
+     gpu_winograd_weight_space, run_gpu_winograd_weight_at},
     {"gpu_implicit", rejects_gpu_implicit, run_gpu_implicit_weight, true, nullptr, gpu_implicit_weight_space,
      run_gpu_implicit_weight_at},
     {"reference", rejects_reference, run_reference, false},

@@ -259,13 +259,27 @@ Space gpu_implicit_space(const Call& call, const Device& device)
     return detail::gpu_tile_space(usual_cut(device, call).tile, device);
 }
 
+namespace {
+
+detail::TiledCut usual_weight_cut(const Device& device, const Call& call)
+{
+    const Problem& q = call.problem;
+    const Sums sums{q.out_channels, q.in_channels * q.taps(), q.groups};
+    return usual_cut(device, call, sums, q.batch * q.out_pixels(), most_parts(call));
+}
+
+}  // namespace
+
+double gpu_implicit_weight_clocks(const Call& call, const Device& device)
+{
+    return usual_weight_cut(device, call).clocks;
+}
+
 void run_gpu_implicit_weight(Queue& queue, const Call& call) { run_gpu_implicit_weight_at(queue, call, {}); }
 
 Space gpu_implicit_weight_space(const Call& call, const Device& device)
 {
-    const Problem& q = call.problem;
-    const Sums sums{q.out_channels, q.in_channels * q.taps(), q.groups};
-    const detail::TiledCut cut = usual_cut(device, call, sums, q.batch * q.out_pixels(), most_parts(call));
+    const detail::TiledCut cut = usual_weight_cut(device, call);
     Space space = detail::gpu_tile_space(cut.tile, device);
     space.push_back({"parts", {1, 2, 4, 8, 16, 32}, cut.parts});
     return space;

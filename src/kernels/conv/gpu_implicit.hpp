@@ -17,5 +17,7 @@ const Program& weights_program(Queue& queue, DataType dtype);   // gpu_weights.c
 Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p);
 // Clocks of a forward or data pass by gpu_implicit, whose steps are one.
 double gpu_implicit_clocks(const Call& call, const Device& device);
+// The same of a weight gradient.
+double gpu_implicit_weight_clocks(const Call& call, const Device& device);
 
 }  // namespace clprim::conv

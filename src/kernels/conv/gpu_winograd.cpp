@@ -133,6 +133,30 @@ bool result_in_pairs(const Call& call, const gpu_conv_problem& p)
     return call.dtype == DataType::float32 && p.result_axis[2] == 1 && numbers % 2 == 0;
 }
 
+// The forward pass that a weight gradient is derived from: its layouts are those of the gradient.
+Call forward_of(const Call& call)
+{
+    Call forward = call;
+    forward.pass = ConvPass::forward;
+    return forward;
+}
+
+// Gradients of transformed weights, which lie as those do: sums over `count` tiles.
+GemmProblem weight_product_of(const Call& call, const Sizes& s, cl_long count)
+{
+    GemmProblem p;
+    p.batch = points;
+    p.dtype = real_type(call.dtype);
+    p.m = s.depth;
+    p.n = s.rows;
+    p.k = count;
+    const bool last = channels_last(call);
+    p.a = last ? MatrixLayout{1, s.depth, count * s.depth} : MatrixLayout{count, 1, count * s.depth};
+    p.b = last ? MatrixLayout{s.rows, 1, count * s.rows} : MatrixLayout{1, count, count * s.rows};
+    p.c = {s.rows, 1, s.depth * s.rows};
+    return p;
+}
+
 }  // namespace
 
 Rejection rejects_gpu_winograd(const Call& call, const Device& device)
@@ -218,6 +242,68 @@ void run_gpu_winograd_at(Queue& queue, const Call& call, const Point& point)
         queue.launch(program.kernel("conv_winograd_result"), tile_range(call, all.conv.rows, count), M, call.bias,
                      call.result(), source, call.w, all.conv, all.winograd);
     }
+}
+
+Space gpu_winograd_weight_space(const Call& call, const Device& device)
+{
+    return gpu_winograd_space(forward_of(call), device);
+}
+
+void run_gpu_winograd_weight(Queue& queue, const Call& call) { run_gpu_winograd_weight_at(queue, call, {}); }
+
+void run_gpu_winograd_weight_at(Queue& queue, const Call& call, const Point& point)
+{
+    const Call forward = forward_of(call);
+    const Sizes sizes = sizes_of(forward);
+    Launches all = launches_of(forward, sizes);
+    const DataType real = real_type(call.dtype);
+    const bool last = channels_last(call);
+    const Program& program = queue.context().program(
+        "kernels/conv/gpu_winograd_weight.cl",
+        dtype_options(call.dtype) + fmt::format(" -DCHANNELS_LAST={:d} -DPAIRS=0 -DACTIVATION=0", last));
+    const cl_long wanted = std::max(point.empty() ? 1 : point.at("cuts"), usual_cuts(forward, sizes));
+    const cl_long together = round_up(ceil_div(sizes.all, wanted), 4);
+    const Tensor V = queue.context().empty({points * together * sizes.depth}, real, queue);
+    const Tensor M = queue.context().empty({points * together * sizes.rows}, real, queue);
+    const Tensor U = queue.context().empty({sizes.weights()}, real, queue);
+    for (cl_long first = 0; first < sizes.all; first += together) {
+        const cl_long count = std::min(together, round_up(sizes.all - first, 4));
+        all.winograd.first = static_cast<int>(first);
+        all.winograd.count = static_cast<int>(count);
+        queue.launch(program.kernel("conv_winograd_source"), tile_range(call, sizes.depth, count), call.x, V, all.conv,
+                     all.winograd);
+        queue.launch(program.kernel("conv_winograd_gradient"), tile_range(call, sizes.rows, count), call.y, M, all.conv,
+                     all.winograd);
+        GemmProblem product = weight_product_of(call, sizes, count);
+        product.d = product.c;
+        gemm(queue, product, V, M, U, first > 0 ? U : Tensor());
+    }
+    const auto groups = [](cl_long channels) { return static_cast<std::size_t>(ceil_div(channels, weights_side)); };
+    queue.launch(program.kernel("conv_winograd_weight"),
+                 Range::groups({groups(sizes.rows), groups(sizes.depth), 1}, {weights_side, weights_side, 1}), U,
+                 call.w, call.x, call.y, all.conv, all.winograd);
+}
+
+Rejection gpu_winograd_weight_advises_against(const Call& call, const Device& device)
+{
+    constexpr double worth = 0.95, between = detail::clocks_between_launches;
+    const Call forward = forward_of(call);
+    const Sizes sizes = sizes_of(forward);
+    const detail::GpuRate rate = detail::gpu_rate(device);
+    const auto size = static_cast<double>(size_of(call.dtype));
+    const auto real = static_cast<double>(size_of(real_type(call.dtype)));
+    const cl_long cuts = usual_cuts(forward, sizes), count = round_up(ceil_div(sizes.all, cuts), 4);
+    const auto times = static_cast<double>(cuts);
+    const double memory = rate.bytes * rate.engines;
+    const double transformed = real * static_cast<double>(sizes.elements(sizes.all));   // V and M
+    const double pixels = size * static_cast<double>(sizes.pixels * (sizes.rows + sizes.depth));
+    const double products = std::max(times * detail::gpu_tiled_clocks(weight_product_of(call, sizes, count), device),
+                                     transformed / memory);
+    const double weights = 2 * times * real * static_cast<double>(sizes.weights());
+    const double clocks = products + (transformed + pixels + weights) / memory + (2 * times + 1) * between;
+    if (clocks > worth * gpu_implicit_weight_clocks(call, device))
+        return "would spend more on transforms than it saves";
+    return {};
 }
 
 }  // namespace clprim::conv

@@ -92,6 +92,10 @@ CLPRIM_API Rejection gpu_winograd_advises_against(const Call& call, const Device
 void run_gpu_winograd(Queue& queue, const Call& call);
 Space gpu_winograd_space(const Call& call, const Device& device);
 void run_gpu_winograd_at(Queue& queue, const Call& call, const Point& point);
+CLPRIM_API Rejection gpu_winograd_weight_advises_against(const Call& call, const Device& device);
+void run_gpu_winograd_weight(Queue& queue, const Call& call);
+Space gpu_winograd_weight_space(const Call& call, const Device& device);
+void run_gpu_winograd_weight_at(Queue& queue, const Call& call, const Point& point);
 Rejection rejects_gpu_implicit(const Call& call, const Device& device);
 void run_gpu_implicit(Queue& queue, const Call& call);
 Space gpu_implicit_space(const Call& call, const Device& device);
