@@ -66,6 +66,8 @@ void adapt_tile(const Device& device, const Call& call, detail::GpuTile& tile)
     const bool on_nvidia = detail::on_nvidia(device);
     if (tile.lines == 128 && (!device.sub_group_sizes.empty() || on_nvidia))   // Intel, NVIDIA
         tile.slab_k = 8;
+    if (tile.lines == 128)   // interleaved work-items take a few registers more, with which a second group has no room
+        tile.interleaved = false;
     if (places)   // what finds them would be spilled
         tile.registers = 0;
     if (on_nvidia && tile.lines == 128 && places && channels_last(call))   // 150 registers of 256 work-items
