@@ -70,9 +70,9 @@ double launch_clocks(const GpuRate& rate, const Workload& work)
     const double turns = work.streams ? std::max(held, 1.0) : std::ceil(held);
     if (work.waits > 0) {
         const double together = std::min(std::max(turns, 1.0), work.resident);
-        return turns * (std::max(work.clocks, (work.clocks + work.waits) / together) + clocks_around);
+        return turns * (std::max(work.clocks, (work.clocks + work.waits) / together) + clocks_around + work.around);
     }
-    return turns * (work.clocks + clocks_around) / share_of_peak(held, work.sub_groups);
+    return turns * (work.clocks + clocks_around + work.around) / share_of_peak(held, work.sub_groups);
 }
 
 double parts_clocks(const GpuRate& rate, double parts, double elements)

@@ -31,6 +31,7 @@ struct Workload {
     // Where it is known: for how long one waits by itself, which others on its core may use, of which there is room for
     // `resident`. Then `clocks` are those that it takes beside others.
     double waits = 0, resident = 2;
+    double around = 0;   // clocks that one takes to begin and to end, beside those that all take
 };
 
 CLPRIM_API double launch_clocks(const GpuRate& rate, const Workload& work);

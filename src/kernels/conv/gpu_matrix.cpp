@@ -101,15 +101,17 @@ std::vector<std::int64_t> stages_of(const Device& device)
     return {through_registers, past_registers, by_warpgroups};
 }
 
-// As an H100 takes the least time.
-std::int64_t usual_stages(cl_long channels, bool pixels_are_rows, const Device& device)
+// As an H100 takes the least time: warpgroups where there are blocks enough of 128 pixels and channels that lie apart.
+std::int64_t usual_stages(const MatrixExtent& sums, bool pixels_are_rows, const Device& device)
 {
     if (detail::matrix_engine(device).emulated)
         return through_registers;
     const std::int64_t most = stages_of(device).back();
-    if (most == by_warpgroups && channels >= 64)
+    const cl_long blocks = ceil_div(sums.rows, 128) * ceil_div(sums.columns, 128) * sums.groups;
+    if (most == by_warpgroups && !pixels_are_rows && sums.rows >= 96 &&
+        static_cast<double>(blocks) >= 0.75 * detail::gpu_rate(device).cores)
         return by_warpgroups;
-    return pixels_are_rows ? std::min<std::int64_t>(most, past_registers) : through_registers;
+    return std::min<std::int64_t>(most, past_registers);
 }
 
 // Elements from the beginning of the buffer to beyond a tensor of `size` elements.
@@ -166,7 +168,7 @@ void launch(Queue& queue, const Call& call, const Packed& source, ImplicitProble
     const bool whole = p.depth % 32 == 0 && p.total_depth() > 0;
     const detail::MatrixTile& asked = tile_at(queue, engine, sums, point);
     const std::int64_t stages =
-        point.empty() ? usual_stages(p.rows, pixels_are_rows, queue.device()) : point.at("stages");
+        point.empty() ? usual_stages(sums, pixels_are_rows, queue.device()) : point.at("stages");
     const auto possible = stages_of(queue.device());
     require<NotSupported>(std::ranges::find(possible, stages) != possible.end(),
                           "conv: the device cannot take stages ", stages);
@@ -237,11 +239,12 @@ Space gpu_matrix_space(const Call& call, const Device& device)
         return {};
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward, pixels_are_rows = call.result().stride(1) == 1;
-    const cl_long channels = forward ? q.out_channels : q.in_channels;
+    const cl_long channels = (forward ? q.out_channels : q.in_channels) / q.groups;
     const cl_long pixels = q.batch * (forward ? q.out_pixels() : q.in_pixels());
-    Space space = tile_space(pixels_are_rows ? MatrixExtent{pixels, channels, q.groups}
-                                             : MatrixExtent{channels, pixels, q.groups}, device);
-    space.push_back({"stages", stages_of(device), usual_stages(channels / q.groups, pixels_are_rows, device)});
+    const MatrixExtent sums = pixels_are_rows ? MatrixExtent{pixels, channels, q.groups}
+                                              : MatrixExtent{channels, pixels, q.groups};
+    Space space = tile_space(sums, device);
+    space.push_back({"stages", stages_of(device), usual_stages(sums, pixels_are_rows, device)});
     return space;
 }
 
