@@ -242,7 +242,6 @@ TEST(ConvChoice, WinogradWhereItsTransformsPay)
     EXPECT_FALSE(advised_against(512, 14));
     EXPECT_FALSE(advised_against(512, 7));
     EXPECT_FALSE(advised_against(256, 14));
-    EXPECT_TRUE(advised_against(64, 56));
     EXPECT_TRUE(advised_against(16, 112));
     EXPECT_TRUE(advised_against(3, 224));
 }
