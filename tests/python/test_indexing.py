@@ -437,6 +437,16 @@ def test_means_through_an_index_that_repeats(include_self, dtype, device):
         torch.testing.assert_close(got.cpu(), want)
 
 
+@pytest.mark.parametrize("dtype", (torch.int8, torch.uint8), ids=str)
+@pytest.mark.parametrize("count", (128, 130, 256, 300))
+def test_means_of_more_numbers_than_bytes_count(count, dtype, device):
+    """The count wraps around as PyTorch's does."""
+    x, source = torch.ones(2, dtype=dtype), torch.arange(count).to(dtype)
+    index = torch.zeros(count, dtype=torch.int64)
+    for means in (lambda x, i, s: x.scatter_reduce(0, i, s, "mean"), lambda x, i, s: x.index_reduce(0, i, s, "mean")):
+        assert torch.equal(means(x.to(device), index.to(device), source.to(device)).cpu(), means(x, index, source))
+
+
 def test_two_indices_of_several_shapes(device):
     x = torch.arange(4 * 5 * 6).view(4, 5, 6)
     first, second = torch.tensor([3, -4, 0]), torch.tensor([[4], [-5]])

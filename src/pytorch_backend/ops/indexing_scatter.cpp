@@ -61,10 +61,10 @@ void require_order(const at::Tensor& self, std::string_view reduce)
 
 void divide_by_count(const at::Tensor& sums, const at::Tensor& count)
 {
-    if (count.is_complex() || count.scalar_type() == at::kBool)   // which have no order
-        count.masked_fill_(count.eq(0), 1);
-    else
+    if (count.is_floating_point())
         count.clamp_min_(1);
+    else   // complex numbers have no order, and integers become negative, as PyTorch's do
+        count.masked_fill_(count.eq(0), 1);
     if (sums.is_floating_point() || sums.is_complex())
         sums.div_(count);
     else
