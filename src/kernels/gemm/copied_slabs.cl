@@ -21,7 +21,7 @@ static inline int group_depth(uint item, int load, int along_k, int lines)
 
 // Of `depth` k of a slab. Lines beyond the last repeat it, or by warpgroups are not copied: an H100 took 118 us for 47
 // where half of all lines were one.
-#if WARPGROUPS
+#if WARPGROUPS && !EMULATED   // of simulators some complain of what nobody wrote
 #define IS_LINE(line, s) (line <= (int)(s).last)
 #else
 #define IS_LINE(line, s) 1
