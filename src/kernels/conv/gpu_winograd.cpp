@@ -182,21 +182,38 @@ Rejection rejects_gpu_winograd(const Call& call, const Device& device)
     return {};
 }
 
-Rejection gpu_winograd_advises_against(const Call& call, const Device& device)
+namespace {
+
+// What launches of all tiles move, in bytes, and into how many times of `together` tiles they are cut.
+struct Moves {
+    Sizes sizes;
+    double size, real;             // of a number, of a transformed one
+    double times;
+    cl_long together;
+    double transformed, pixels;    // V and M; source and result
+    double memory;                 // bytes of a clock
+};
+Moves moves_of(const Call& call, const Device& device)
 {
-    // An H100 takes 1.1 to 1.25 times as long as gpu_implicit_clocks says, which knows no places of pixels.
-    constexpr double worth = 0.95 * 1.15, between = detail::clocks_between_launches;
     const Sizes sizes = sizes_of(call);
     const detail::GpuRate rate = detail::gpu_rate(device);
     const auto size = static_cast<double>(size_of(call.dtype));
     const auto real = static_cast<double>(size_of(real_type(call.dtype)));
-    const cl_long cuts = usual_cuts(call, sizes), count = round_up(ceil_div(sizes.all, cuts), 4);
-    const auto times = static_cast<double>(cuts);
-    const double memory = rate.bytes * rate.engines;
-    const double transformed = real * static_cast<double>(sizes.elements(sizes.all));   // V and M
-    const double pixels = size * static_cast<double>(sizes.pixels * (sizes.rows + sizes.depth));
+    const cl_long cuts = usual_cuts(call, sizes);
+    return {sizes, size, real, static_cast<double>(cuts), round_up(ceil_div(sizes.all, cuts), 4),
+            real * static_cast<double>(sizes.elements(sizes.all)),
+            size * static_cast<double>(sizes.pixels * (sizes.rows + sizes.depth)), rate.bytes * rate.engines};
+}
+
+}  // namespace
+
+Rejection gpu_winograd_advises_against(const Call& call, const Device& device)
+{
+    // An H100 takes 1.1 to 1.25 times as long as gpu_implicit_clocks says, which knows no places of pixels.
+    constexpr double worth = 0.95 * 1.15, between = detail::clocks_between_launches;
+    const auto [sizes, size, real, times, together, transformed, pixels, memory] = moves_of(call, device);
     const auto weights = static_cast<double>(sizes.weights());
-    const double products = std::max(times * detail::gpu_tiled_clocks(product_of(call, sizes, count), device),
+    const double products = std::max(times * detail::gpu_tiled_clocks(product_of(call, sizes, together), device),
                                      (transformed + times * real * weights) / memory);
     double clocks = products + (transformed + pixels) / memory + 2 * times * between;
     if (!call.prepared)
@@ -287,17 +304,8 @@ void run_gpu_winograd_weight_at(Queue& queue, const Call& call, const Point& poi
 Rejection gpu_winograd_weight_advises_against(const Call& call, const Device& device)
 {
     constexpr double worth = 0.95, between = detail::clocks_between_launches;
-    const Call forward = forward_of(call);
-    const Sizes sizes = sizes_of(forward);
-    const detail::GpuRate rate = detail::gpu_rate(device);
-    const auto size = static_cast<double>(size_of(call.dtype));
-    const auto real = static_cast<double>(size_of(real_type(call.dtype)));
-    const cl_long cuts = usual_cuts(forward, sizes), count = round_up(ceil_div(sizes.all, cuts), 4);
-    const auto times = static_cast<double>(cuts);
-    const double memory = rate.bytes * rate.engines;
-    const double transformed = real * static_cast<double>(sizes.elements(sizes.all));   // V and M
-    const double pixels = size * static_cast<double>(sizes.pixels * (sizes.rows + sizes.depth));
-    const double products = std::max(times * detail::gpu_tiled_clocks(weight_product_of(call, sizes, count), device),
+    const auto [sizes, size, real, times, together, transformed, pixels, memory] = moves_of(forward_of(call), device);
+    const double products = std::max(times * detail::gpu_tiled_clocks(weight_product_of(call, sizes, together), device),
                                      transformed / memory);
     const double weights = 2 * times * real * static_cast<double>(sizes.weights());
     const double clocks = products + (transformed + pixels + weights) / memory + (2 * times + 1) * between;

@@ -35,6 +35,16 @@ static inline int group_depth(uint item, int load, int along_k, int lines)
                      (depth) < SLAB_K && k >= (depth), (wanted) && IS_LINE(line, s));                                 \
     }
 
+// The first slab, which has `first` k, and those behind it of `all` that the first `stages` take.
+#define COPY_FIRST_SLABS(stages, all)                                                                                 \
+    COPY(0, first, 1)                                                                                                 \
+    END_OF_COPIES                                                                                                     \
+    UNROLL for (int stage = 1; stage < stages; ++stage)                                                               \
+    {                                                                                                                 \
+        COPY(stage * STAGE, SLAB_K, all > stage)                                                                      \
+        END_OF_COPIES                                                                                                 \
+    }
+
 // COPY of kernels that read both operands from matrices: a and b from bytes a_far and b_far on.
 #define COPY_SLABS(at, count, wanted)                                                                                 \
     {                                                                                                                 \

@@ -129,13 +129,7 @@ static inline int stage_place(int along_k, int lines, int line, int k)
         int left = (int)(((depth)-first) / SLAB_K) + 1;                                                               \
         fragment_a a_step[2][FRAGMENTS_M];                                                                            \
         fragment_b b_step[2][FRAGMENTS_N];                                                                            \
-        COPY(0, first, 1)                                                                                             \
-        END_OF_COPIES                                                                                                 \
-        UNROLL for (int stage = 1; stage < STAGES; ++stage)                                                           \
-        {                                                                                                             \
-            COPY(stage * STAGE, SLAB_K, left > stage)                                                                 \
-            END_OF_COPIES                                                                                             \
-        }                                                                                                             \
+        COPY_FIRST_SLABS(STAGES, left)                                                                                \
         WAIT_FOR_COPIES(STAGES - 1)                                                                                   \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                 \
         LOAD_STEP(0, 0, 0)                                                                                            \

@@ -116,13 +116,7 @@ static inline int warpgroup_of(int item)   // the compiler is shown that it is o
     if ((depth) > 0) {                                                                                                \
         const int over = (int)((depth) % SLAB_K), first = over ? over : SLAB_K;                                       \
         const int all = (int)(((depth)-first) / SLAB_K) + 1;                                                          \
-        COPY(0, first, 1)                                                                                             \
-        END_OF_COPIES                                                                                                 \
-        UNROLL for (int stage = 1; stage < COPIES_AHEAD; ++stage)                                                     \
-        {                                                                                                             \
-            COPY(stage * STAGE, SLAB_K, all > stage)                                                                  \
-            END_OF_COPIES                                                                                             \
-        }                                                                                                             \
+        COPY_FIRST_SLABS(COPIES_AHEAD, all)                                                                           \
         uint now = 0, next = COPIES_AHEAD * STAGE;                                                                    \
         for (int left = all; left > 0; --left) {                                                                      \
             WAIT_FOR_COPIES(COPIES_AHEAD - 1)                                                                         \

@@ -7,14 +7,9 @@
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"
 #include "kernels/sort/items.cl"
+#include "kernels/sort/blocks.cl"
 
 #define EACH_ITEM (TILE / GROUP)
-
-#ifdef LARGE
-typedef ulong block_t;
-#else
-typedef uint block_t;
-#endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void select_few(ROWS_OF_ITEMS, ulong n, uint keep, geometry_t rows)

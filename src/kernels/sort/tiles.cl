@@ -8,13 +8,7 @@
 #include "core/dtype.cl"
 #include "kernels/index/geometry.cl"
 #include "kernels/sort/items.cl"
-
-// Blocks that 31 bits number, as do rows, are divided in as many.
-#ifdef LARGE
-typedef ulong block_t;
-#else
-typedef uint block_t;
-#endif
+#include "kernels/sort/blocks.cl"
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void sort_tiles(ROWS_OF_ITEMS, ulong n, ulong keep, uint block_size, geometry_t rows)
