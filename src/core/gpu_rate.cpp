@@ -56,6 +56,7 @@ GpuRate gpu_rate(const Device& device)
         const bool stacked = capability > 0 && capability % 10 == 0;
         return {units, 4 * units, 32, 128, stacked ? 3.0 : 1.6};
     }
+    case MatrixEngine::mma75: return {units, 4 * units, 16, 64, 1.4};
     case MatrixEngine::wmma:
     case MatrixEngine::wmma12: return {units, 4 * units, 48, 128, 2};
     case MatrixEngine::mfma: return {units, 4 * units, 32, 256, 2};

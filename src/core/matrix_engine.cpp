@@ -13,11 +13,12 @@
 namespace clprim::detail {
 namespace {
 
-constexpr std::array<std::pair<MatrixEngine, std::string_view>, 7> names{{
+constexpr std::array<std::pair<MatrixEngine, std::string_view>, 8> names{{
     {MatrixEngine::none, "none"},
     {MatrixEngine::dpas16, "dpas16"},
     {MatrixEngine::dpas8, "dpas8"},
     {MatrixEngine::mma, "mma"},
+    {MatrixEngine::mma75, "mma75"},
     {MatrixEngine::wmma, "wmma"},
     {MatrixEngine::wmma12, "wmma12"},
     {MatrixEngine::mfma, "mfma"},
@@ -41,8 +42,11 @@ MatrixEngine engine_of(const Device& device)
     if (device.has_extension("cl_intel_subgroup_matrix_multiply_accumulate") &&
         device.has_extension("cl_intel_subgroup_local_block_io") && !device.sub_group_sizes.empty())
         return std::ranges::min(device.sub_group_sizes) == 8 ? MatrixEngine::dpas8 : MatrixEngine::dpas16;
-    if (compute_capability(device) >= 80)
+    const int capability = compute_capability(device);
+    if (capability >= 80)
         return MatrixEngine::mma;
+    if (capability == 75 && device.name.find("GTX 16") == std::string::npos)   // which have no tensor cores
+        return MatrixEngine::mma75;
     // AMD's own driver names its devices as its compiler does; others compile no builtins of that compiler.
     const std::string_view name = device.name;
     if (name.starts_with("gfx11"))

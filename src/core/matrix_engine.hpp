@@ -12,9 +12,13 @@ enum class MatrixEngine {
     none,
     dpas16, dpas8,     // Intel's systolic arrays in sub-groups of 16 (Xe2, Xe-HPC) and of 8 (Xe-HPG)
     mma,               // NVIDIA's tensor cores, compute capability 8.0 and later
+    mma75,             // those of Turing, 7.5: smaller instructions, no bfloat16
     wmma, wmma12,      // AMD's WMMA, gfx11 and gfx12
     mfma,              // AMD's MFMA, gfx90a and gfx94x
 };
+
+// Whether fragments lie in lanes as mma.sync has them.
+constexpr bool is_mma(MatrixEngine engine) { return engine == MatrixEngine::mma || engine == MatrixEngine::mma75; }
 
 struct MatrixEngineChoice {
     MatrixEngine engine = MatrixEngine::none;

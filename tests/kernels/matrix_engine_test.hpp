@@ -32,8 +32,8 @@ protected:
 // The device's own, and all by emulation.
 inline auto matrix_engines()
 {
-    return testing::Values("own", "emulated_mma", "emulated_dpas16", "emulated_dpas8", "emulated_wmma",
-                           "emulated_wmma12", "emulated_mfma");
+    return testing::Values("own", "emulated_mma", "emulated_mma75", "emulated_dpas16", "emulated_dpas8",
+                           "emulated_wmma", "emulated_wmma12", "emulated_mfma");
 }
 inline std::string name_of_engine(const testing::TestParamInfo<const char*>& info) { return info.param; }
 

@@ -72,7 +72,7 @@ TEST_P(AttentionMatrix, GradientsMatchTheDefinition)
     for (const Case& c : {Case{1, 4, 2, 150, 77, 64, 64, true, -3, Mask::none, 0.3, DataType::float16},
                           Case{1, 2, 2, 40, 130, 128, 88, false, 0, Mask::added, 0, DataType::bfloat16, true},
                           Case{1, 2, 2, 40, 70, 75, 75, false, 0, Mask::added, 0, DataType::float16}}) {
-        const bool odd = c.size % 8 != 0, by_mma = engine.engine == detail::MatrixEngine::mma;   // steps of its own
+        const bool odd = c.size % 8 != 0, by_mma = detail::is_mma(engine.engine);   // steps of its own
         if (odd != by_mma || (!both && !by_mma && longer != (c.size > 64)))
             continue;
         Problem p(c);

@@ -57,7 +57,8 @@ def ask(figures: str, pattern: str, folder: Path, engine: str = "", given: Seque
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log").unlink(missing_ok=True)
     tools = Path(__file__).resolve().parents[1]
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("CLPRIM_") or k == "CLPRIM_KERNEL_PATH"}
+    trials = ("CLPRIM_KERNEL_PATH", "CLPRIM_IMPLEMENTATION")   # of changed kernels and of parameters
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("CLPRIM_") or k in trials}
     environment = kept | {
         "CLPRIM_DRY_RUN": str(folder / "log"), "CLPRIM_DUMP_PROGRAMS": str(folder), "CLPRIM_CACHE_DISABLE": "1",
         "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "CLPRIM_MATRIX_ENGINE": engine,

@@ -87,7 +87,7 @@ TARGETS = {target.name: target for target in (
     radeon("gfx90a", "Instinct MI210", 104, threads=32, local_bytes=65536, groups=40, registers=512, granule=8, dual=2),
     radeon("gfx942", "Instinct MI300X", 304, threads=32, local_bytes=65536, groups=40, registers=512, granule=8,
            dual=2),
-    geforce("sm_75", "GeForce RTX 2080", 46, threads=32, local_bytes=65536, groups=16),
+    geforce("sm_75", "GeForce RTX 2080", 46, threads=32, local_bytes=65536, groups=16, engine="mma75"),
     geforce("sm_86", "GeForce RTX 3080", 68, threads=48, local_bytes=102400, groups=16, engine="mma"),
     geforce("sm_89", "GeForce RTX 4090", 128, threads=48, local_bytes=102400, groups=24, engine="mma"),
     geforce("sm_90", "H100", 132, threads=64, local_bytes=233472, groups=32, engine="mma"),

@@ -74,7 +74,7 @@ std::size_t local_bytes(MatrixEngineChoice engine, const Attention& p, const Til
 std::int64_t AttentionWords::lines_of(MatrixEngineChoice engine, std::int64_t fragments)
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
-    return fragments * (engine.engine == MatrixEngine::mma ? shape.m : shape.n);
+    return fragments * (is_mma(engine.engine) ? shape.m : shape.n);
 }
 
 AttentionWords::AttentionWords(MatrixEngineChoice engine_, const Attention& p, std::int64_t own_fragments,
@@ -83,10 +83,10 @@ AttentionWords::AttentionWords(MatrixEngineChoice engine_, const Attention& p, s
 {
     const bool dpas = engine.engine == MatrixEngine::dpas8 || engine.engine == MatrixEngine::dpas16;
     const std::int64_t head = attention_matrix_head(p), block = lines_of(engine, own_fragments);
-    const std::int64_t depth = engine.engine == MatrixEngine::mma ? head : 32, pitch = depth / 2 + (dpas ? 0 : 4);
+    const std::int64_t depth = is_mma(engine.engine) ? head : 32, pitch = depth / 2 + (dpas ? 0 : 4);
     own = head / depth * block * pitch;
     along = head / depth * span * pitch;
-    turned = engine.engine == MatrixEngine::mma ? along : span / depth * head * pitch;
+    turned = is_mma(engine.engine) ? along : span / depth * head * pitch;
     results = block * (head / 2 + 4);
     dropout = p.dropout > 0 ? block * span / 16 : 0;
 }

@@ -45,6 +45,9 @@ Tile tile_of(MatrixEngineChoice engine, const Attention& p, Sums sums)
                           : Tile{4, 1, 32, 1, 16, false};
     case MatrixEngine::wmma12:
         return small_head ? Tile{4, of_queries ? 2 : 1, 32, all, 16, false} : Tile{4, 1, 32, both ? 1 : all, 16, false};
+    case MatrixEngine::mma75:
+        return small_head ? Tile{4, both ? 1 : 2, 32, !both ? all : p.dropout > 0 ? 0 : 1, 16, false}
+                          : Tile{4, 1, 32, tight ? 1 : all, 16, false};
     default:
         return small_head      ? Tile{4, 2, 32, !both ? all : p.dropout > 0 ? 0 : 1, 16, false}
                : tight && both ? Tile{4, 1, 16, 0, 16, false}
@@ -56,7 +59,7 @@ std::size_t local_bytes(MatrixEngineChoice engine, const Attention& p, const Til
 {
     const AttentionWords words(engine, p, tile.sub_groups * tile.own, tile.span);
     const std::int64_t owned = sums == Sums::values ? 1 : 2;
-    const bool transposing = engine.engine == MatrixEngine::mma;
+    const bool transposing = is_mma(engine.engine);
     const std::int64_t slabs = sums == Sums::values ? words.along + words.turned
                                                     : 2 * words.along + (transposing ? 0 : words.turned);
     const std::int64_t step = slabs + (sums == Sums::keys_and_values && !transposing ? words.turned : 0) +

@@ -73,7 +73,7 @@ static inline void place_own(__local uint* to, uint4 v)
 #endif
 
 // Two values, rounded, in a word; halves of bfloat16 go away from zero.
-#if defined(ENGINE_MMA) && !EMULATED
+#if defined(ENGINE_MMA) && ENGINE_MMA != 75 && !EMULATED
 #define PACK_float16 "cvt.rn.f16x2.f32 %0, %1, %2;"
 #define PACK_bfloat16 "cvt.rn.bf16x2.f32 %0, %1, %2;"
 static inline uint pack(float even, float odd)

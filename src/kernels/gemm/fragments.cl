@@ -17,7 +17,8 @@
 //
 // Engines (one of them is defined):
 //   ENGINE_DPAS16, ENGINE_DPAS8   Intel's systolic arrays in sub-groups of 16 (Xe2, Xe-HPC) and 8 (Xe-HPG)
-//   ENGINE_MMA                    NVIDIA's tensor cores from compute capability 8.0 on: mma.sync and ldmatrix
+//   ENGINE_MMA                    NVIDIA's tensor cores from compute capability 8.0 on: mma.sync and ldmatrix;
+//                                 =75: those of Turing, without bfloat16
 //   ENGINE_WMMA, ENGINE_WMMA12    AMD's WMMA of RDNA 3 (gfx11) and RDNA 4 (gfx12), wave32
 //   ENGINE_MFMA                   AMD's MFMA of CDNA 2 and 3 (gfx90a, gfx94x), wave64
 // With -DEMULATED=1 the instructions are computed in plain OpenCL C from the same registers of the same lanes

@@ -70,24 +70,44 @@ static inline uint4 load_matrices(sub_group g, const __local uint* slab, int beg
                          : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(address) : "memory");
     return (uint4)(x, y, z, w);
 }
+#if A_UNSIGNED && B_UNSIGNED
+#define MMA_BYTES "u8.u8"
+#elif A_UNSIGNED
+#define MMA_BYTES "u8.s8"
+#elif B_UNSIGNED
+#define MMA_BYTES "s8.u8"
+#else
+#define MMA_BYTES "s8.s8"
+#endif
+#if ENGINE_MMA == 75
+// Turing's are half as long, and of bytes half as high as well: of the same words in the same lanes.
+#define MMA(c, a, b0, b1) CLPRIM_CAT(MMA_, X)(c, a, b0, b1)
+#define MMA_float16(c, a, b0, b1)                                                                                     \
+    MMA_OF_HALVES(c, a.x, a.y, b0);                                                                                   \
+    MMA_OF_HALVES(c, a.z, a.w, b1)
+#define MMA_OF_HALVES(c, a0, a1, b)                                                                                   \
+    __asm__("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"           \
+            : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b))
+#define MMA_int8(c, a, b0, b1)                                                                                        \
+    MMA_OF_BYTES(c.x, c.y, a.x, b0);                                                                                  \
+    MMA_OF_BYTES(c.z, c.w, a.y, b0);                                                                                  \
+    MMA_OF_BYTES(c.x, c.y, a.z, b1);                                                                                  \
+    MMA_OF_BYTES(c.z, c.w, a.w, b1)
+#define MMA_OF_BYTES(c0, c1, a, b)                                                                                    \
+    __asm__("mma.sync.aligned.m8n8k16.row.col.s32." MMA_BYTES ".s32 {%0,%1}, {%2}, {%3}, {%0,%1};"                    \
+            : "+r"(c0), "+r"(c1) : "r"(a), "r"(b))
+#else
 #define MMA_float16 "m16n8k16.row.col.f32.f16.f16.f32"
 #define MMA_bfloat16 "m16n8k16.row.col.f32.bf16.bf16.f32"
+#define MMA_int8 "m16n8k32.row.col.s32." MMA_BYTES ".s32"
 #define MMA_SUM_float16 "+f"
 #define MMA_SUM_bfloat16 "+f"
 #define MMA_SUM_int8 "+r"
-#if A_UNSIGNED && B_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.u8.u8.s32"
-#elif A_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.u8.s8.s32"
-#elif B_UNSIGNED
-#define MMA_int8 "m16n8k32.row.col.s32.s8.u8.s32"
-#else
-#define MMA_int8 "m16n8k32.row.col.s32.s8.s8.s32"
-#endif
 #define MMA(c, a, b0, b1) MMA_WRITTEN(CLPRIM_CAT(MMA_, X), CLPRIM_CAT(MMA_SUM_, X), c, a, b0, b1)
 #define MMA_WRITTEN(shape, sum, c, a, b0, b1)                                                                         \
     __asm__("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                        \
             : sum(c.x), sum(c.y), sum(c.z), sum(c.w) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
+#endif
 static inline fragment_sums multiply_add(sub_group g, fragment_a a, fragment_b b, fragment_sums sums)
 {
     SUM_VECTOR(4) low = sums.lo, high = sums.hi;

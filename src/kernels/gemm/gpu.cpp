@@ -290,11 +290,14 @@ bool has_room(const GpuTile& tile, int stages, const Device& device)
 }
 
 // Slabs copied past registers leave those to the sums: without it an H100 has 129 in use for factors that lie across k,
-// one too many for a second group.
-int usual_stages(const GpuTile& tile, const Device& device)
+// one too many for a second group. Where both lie along k nothing is copied, which saves it a barrier; those before it
+// have no register for a second slab.
+int usual_stages(const GemmProblem& p, const GpuTile& tile, const Device& device)
 {
     const MatrixEngineChoice engine = matrix_engine(device);
-    return !engine.emulated && has_room(tile, 2, device) && copies_past_registers(engine, device) ? 2 : 0;
+    if (engine.emulated || !has_room(tile, 2, device) || !copies_past_registers(engine, device))
+        return 0;
+    return !(a_along_k(p) && b_along_k(p)) || has_warpgroups(engine, device) ? 2 : 0;
 }
 
 void run_tiled(Queue& queue, const GemmProblem& problem, const GemmTensors& tensors, const TiledCut& plan)
@@ -327,7 +330,7 @@ void gpu_tiled(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const GemmProblem problem = turned ? transposed(asked) : asked;
     const GemmTensors tensors = turned ? transposed(given) : given;
     TiledCut plan = usual_plan(problem, queue.device());
-    plan.tile.stages = usual_stages(plan.tile, queue.device());
+    plan.tile.stages = usual_stages(problem, plan.tile, queue.device());
     run_tiled(queue, problem, tensors, plan);
 }
 
@@ -339,7 +342,7 @@ Space gpu_tiled_space(const GemmProblem& asked, const Device& device)
     space.push_back({"splits", {1, 2, 4, 8, 16, 32}, plan.parts});
     const bool copies = copies_past_registers(matrix_engine(device), device);
     space.push_back({"stages", copies ? std::vector<std::int64_t>{0, 2, 3} : std::vector<std::int64_t>{0},
-                     usual_stages(plan.tile, device)});
+                     usual_stages(problem, plan.tile, device)});
     return space;
 }
 

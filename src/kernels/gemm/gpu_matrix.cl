@@ -7,7 +7,8 @@
 //   -DC_TYPE=<dtype of C and D>        X unless it is given
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 //   -DWARPGROUPS=0|1                   1: blocks of warpgroup_stages.cl
-#if PARTIAL && defined(ENGINE_MMA)   // sums would be spilled
+// Some compilers would spill sums.
+#if defined(ENGINE_MMA) && (PARTIAL || (A_ALONG_K && B_ALONG_K && FRAGMENTS_M * FRAGMENTS_N == 16))
 #define SLABS_IN_PAIRS 0
 #endif
 #include "kernels/gemm/problem.cl"

@@ -94,7 +94,7 @@ std::size_t MatrixEngineShape::local_memory(const MatrixTile& tile, bool emulate
 {
     const std::int64_t slabs = (rows(tile) + columns(tile)) *
                                (tile.stages > 0 ? tile.stages * tile.depth / 2 : 2 * slab_pitch);
-    std::int64_t row = tile.fragments_n * n + (macro == "ENGINE_MMA" ? 8 : 0);   // DUMP_PITCH
+    std::int64_t row = tile.fragments_n * n + (macro.starts_with("ENGINE_MMA") ? 8 : 0);   // DUMP_PITCH
     if (tile.warpgroups)
         row = 32 + 8;   // PART_PITCH
     const std::int64_t dumped = tile.sub_groups_m * tile.sub_groups_n * m * row;
@@ -107,12 +107,14 @@ const MatrixEngineShape& shape_of(MatrixEngine engine)
     static const MatrixEngineShape dpas16{"ENGINE_DPAS16", 16, 8, 16, 12, {4, 4, 4, 4}, {2, 2, 4, 2}};
     static const MatrixEngineShape dpas8{"ENGINE_DPAS8", 8, 8, 8, 16, {4, 4, 4, 4}, {4, 4, 2, 2}};
     static const MatrixEngineShape mma{"ENGINE_MMA", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
+    static const MatrixEngineShape mma75{"ENGINE_MMA=75", 32, 16, 16, 8, {2, 4, 4, 2}, {2, 2, 2, 2}};
     static const MatrixEngineShape wmma{"ENGINE_WMMA", 32, 16, 16, 16, {4, 2, 4, 4}, {2, 2, 2, 2}};
     static const MatrixEngineShape wmma12{"ENGINE_WMMA12", 32, 16, 16, 8, {4, 2, 4, 4}, {2, 2, 2, 2}};
     static const MatrixEngineShape mfma{"ENGINE_MFMA", 64, 32, 32, 4, {2, 2, 2, 2}, {2, 1, 1, 2}};
     switch (engine) {
     case MatrixEngine::dpas16: return dpas16;
     case MatrixEngine::dpas8: return dpas8;
+    case MatrixEngine::mma75: return mma75;
     case MatrixEngine::wmma: return wmma;
     case MatrixEngine::wmma12: return wmma12;
     case MatrixEngine::mfma: return mfma;
@@ -172,18 +174,27 @@ Rejection engine_rejects(DataType type, const Device& device)
     return fmt::format("{} does not work on this device", name_of(engine.engine));
 }
 
-constexpr bool is_short_float(DataType type) { return type == DataType::float16 || type == DataType::bfloat16; }
+Rejection type_rejects(MatrixEngineChoice engine, DataType type)
+{
+    if (type != DataType::float16 && type != DataType::bfloat16)
+        return "for float16 and bfloat16";
+    if (type == DataType::bfloat16 && engine.engine == MatrixEngine::mma75 && !engine.emulated)
+        return "the matrix engine knows no bfloat16";
+    return std::nullopt;
+}
 
 }  // namespace
 
 Rejection matrix_engine_rejects_by(MatrixEngineChoice engine, DataType type, const Device& device)
 {
-    return is_short_float(type) ? engine_rejects(engine, device) : Rejection("for float16 and bfloat16");
+    const Rejection reason = type_rejects(engine, type);
+    return reason ? reason : engine_rejects(engine, device);
 }
 
 Rejection matrix_engine_rejects(DataType type, const Device& device)
 {
-    return is_short_float(type) ? engine_rejects(type, device) : Rejection("for float16 and bfloat16");
+    const Rejection reason = type_rejects(matrix_engine(device), type);
+    return reason ? reason : engine_rejects(type, device);
 }
 
 Rejection matrix_engine_rejects_bytes(const Device& device) { return engine_rejects(DataType::int8, device); }

@@ -27,6 +27,9 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
                                           {{4, 2, 3, 4}, 15}, {{4, 4, 2, 2}, 10}};
     static constexpr RatedTile mma[] = {{{2, 2, 4, 4}, 45}, {{2, 2, 3, 4}, 44}, {{2, 2, 4, 2}, 34},
                                         {{2, 2, 2, 4}, 34}, {{2, 2, 2, 2}, 26}};
+    // Of Turing, whose cores hold 64 KiB of slabs: a group of eight sub-groups, or two of four.
+    static constexpr RatedTile mma75[] = {{{4, 2, 2, 4}, 66}, {{2, 4, 4, 2}, 66}, {{2, 2, 4, 2}, 51},
+                                          {{2, 2, 2, 4}, 51}, {{2, 2, 2, 2}, 41}};
     static constexpr RatedTile wmma[] = {{{4, 2, 4, 4}, 32}, {{2, 2, 4, 4}, 30}, {{2, 2, 3, 4}, 27}, {{4, 1, 3, 4}, 25},
                                          {{1, 4, 4, 3}, 26}, {{2, 1, 3, 4}, 24}, {{2, 2, 2, 2}, 16}};
     static constexpr RatedTile mfma[] = {{{2, 2, 4, 2}, 40}, {{2, 2, 2, 2}, 31}, {{2, 1, 2, 2}, 27},
@@ -34,6 +37,7 @@ std::span<const RatedTile> matrix_tiles(MatrixEngine engine)
     switch (engine) {
     case MatrixEngine::dpas16: return dpas16;
     case MatrixEngine::dpas8: return dpas8;
+    case MatrixEngine::mma75: return mma75;
     case MatrixEngine::wmma:
     case MatrixEngine::wmma12: return wmma;
     case MatrixEngine::mfma: return mfma;
@@ -160,7 +164,7 @@ std::vector<std::int64_t> tiles_for(MatrixEngineChoice engine, const GemmProblem
 // same point of it, the smaller they are.
 double clocks_around(MatrixEngine engine, const MatrixTile& tile, double sums_of_engine)
 {
-    if (engine != MatrixEngine::mma)
+    if (!is_mma(engine))
         return 0;
     const bool small = tile.stages == 0 && tile.fragments_m * tile.fragments_n == 4;
     return (small ? 1.2 : 4.1) * sums_of_engine;

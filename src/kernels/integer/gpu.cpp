@@ -23,7 +23,7 @@ const Program& program_for(Queue& queue, DataType type, bool along_k, bool align
     const MatrixEngineChoice engine = matrix_engine(queue.device());
     return queue.context().program("kernels/integer/gpu.cl",
                                    fmt::format("-DX={} -DPTX={:d} -DALONG_K={:d} -DALIGNED={:d}", name_of(type),
-                                               engine.engine == MatrixEngine::mma && !engine.emulated, along_k,
+                                               is_mma(engine.engine) && !engine.emulated, along_k,
                                                aligned));
 }
 
