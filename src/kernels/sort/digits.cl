@@ -5,6 +5,7 @@
 // waits for another group. Launch: (blocks, rows).
 //   -DBITS=size of elements -DORDER_float|int|uint [-DDESCENDING] -DPOSITION=int64|int32 of results;
 //   with ORDER_float -DINFINITY_BITS
+//   [-DSUB_GROUP=16: on Intel's GPUs, where larger ones would spill]
 //   -DFIRST: elements of the input come in, else keys and places;  -DLAST: values and positions go out, the first
 //   `keep` of a row;  without either only BITS counts, 32 for less.
 // rows: operands input, values, indices, each at the first element of its row.
@@ -151,7 +152,11 @@ void count_digits(DIGITS_TAKEN __global uint* counts, ulong counts_offset, __glo
 // Two counts of a work-item each, eight words of all of them; steps of eight words meet all banks.
 #define COUNTER(i) ((i) + (i) / 32)
 
+#ifdef SUB_GROUP
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1), intel_reqd_sub_group_size(SUB_GROUP)))
+#else
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+#endif
 void move_by_digit(
 #if defined(FIRST) || defined(LAST)
     INPUT_TAKEN
@@ -205,11 +210,13 @@ void move_by_digit(
     const uint first = block * tiles * TILE;
     const uint used = min(tiles, (n - first + TILE - 1) / TILE);
     for (uint tile = 0; tile < used; ++tile) {
+        // id, which compilers do not know to be the same in every tile: they would keep dozens of places for it.
+        const uint me = id + (uint)(tile == ~n);
         const uint base = first + tile * TILE, count = min((uint)TILE, n - base);
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
         for (int e = 0; e < EACH_ITEM; ++e) {
-            const uint t = id + e * GROUP;
+            const uint t = me + e * GROUP;
             const uint digit = t < count ? DIGIT(DIGITS_AT(base + t)) : DIGITS - 1;   // what is not there comes last
             items[t] = digit << 16 | t;
         }
@@ -219,7 +226,7 @@ void move_by_digit(
             ulong counts = 0;   // sixteen of four bits
 #pragma unroll
             for (int e = 0; e < EACH_ITEM; ++e) {
-                own[e] = items[id * EACH_ITEM + e];
+                own[e] = items[me * EACH_ITEM + e];
                 const uint at = 4 * ((own[e] >> shift_of) & 15);
                 to[e] = (uint)(counts >> at) & 15;
                 counts += 1ul << at;
@@ -227,13 +234,13 @@ void move_by_digit(
             const uint low = (uint)counts, high = (uint)(counts >> 32);
 #pragma unroll
             for (uint w = 0; w < 8; ++w)
-                counters[COUNTER(w * GROUP + id)] = ((low >> (4 * w)) & 15) | ((high >> (4 * w)) & 15) << 16;
+                counters[COUNTER(w * GROUP + me)] = ((low >> (4 * w)) & 15) | ((high >> (4 * w)) & 15) << 16;
             barrier(CLK_LOCAL_MEM_FENCE);
             // Digit by digit and work-item by work-item.
             uint word[8], sum = 0;
 #pragma unroll
             for (uint w = 0; w < 8; ++w) {
-                word[w] = counters[COUNTER(id * 8 + w)];
+                word[w] = counters[COUNTER(me * 8 + w)];
                 sum += word[w];
             }
             uint ahead = sum;
@@ -241,27 +248,27 @@ void move_by_digit(
             ahead += (scratch[GROUP - 1] << 16) - sum;   // the upper digits come after all of the lower ones
 #pragma unroll
             for (uint w = 0; w < 8; ++w) {
-                counters[COUNTER(id * 8 + w)] = ahead;
+                counters[COUNTER(me * 8 + w)] = ahead;
                 ahead += word[w];
             }
             barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
             for (int e = 0; e < EACH_ITEM; ++e) {
-                const uint digit = (own[e] >> shift_of) & 15, word_of = counters[COUNTER((digit & 7) * GROUP + id)];
+                const uint digit = (own[e] >> shift_of) & 15, word_of = counters[COUNTER((digit & 7) * GROUP + me)];
                 items[to[e] + (digit & 8 ? word_of >> 16 : word_of & 0xffff)] = own[e];
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
 #pragma unroll
         for (int e = 0; e < EACH_ITEM; ++e) {
-            const uint t = id + e * GROUP, digit = items[t] >> 16;
+            const uint t = me + e * GROUP, digit = items[t] >> 16;
             if (t == 0 || items[max(t, 1u) - 1] >> 16 != digit)
                 starts[digit] = t;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 5
         for (int e = 0; e < EACH_ITEM; ++e) {
-            const uint t = id + e * GROUP, item = items[t], digit = item >> 16, from = base + (item & 0xffff);
+            const uint t = me + e * GROUP, item = items[t], digit = item >> 16, from = base + (item & 0xffff);
             const uint at = offsets[digit] - starts[digit] + t;
             if (t < count) {
                 const digits_t key = DIGITS_AT(from);   // once more, from a cache
@@ -288,7 +295,7 @@ void move_by_digit(
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
         for (int e = 0; e < EACH_ITEM; ++e) {
-            const uint t = id + e * GROUP, digit = items[t] >> 16;
+            const uint t = me + e * GROUP, digit = items[t] >> 16;
             if (t == TILE - 1 || items[min(t + 1, TILE - 1u)] >> 16 != digit)
                 offsets[digit] += t + 1 - starts[digit];
         }

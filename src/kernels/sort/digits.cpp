@@ -4,6 +4,7 @@
 
 #include <clprim/copy.hpp>
 #include <core/gpu_rate.hpp>
+#include <kernels/gemm/gpu_tile.hpp>
 #include <kernels/sort/rows.hpp>
 
 namespace clprim::detail {
@@ -68,12 +69,18 @@ private:
         const DataType dtype = rows_.input.dtype;
         return concat("-DBITS=", 8 * size_of(dtype), order_option(dtype), rows_.descending ? " -DDESCENDING" : "",
                       " -DPOSITION=", name_of(rows_.indices.dtype), first ? " -DFIRST" : "", last ? " -DLAST" : "",
-                      rows_.starts.options());
+                      rows_.starts.options(), device_options());
+    }
+    std::string device_options() const
+    {
+        const int sub_group = spilling_sub_group(queue_.device());
+        return sub_group ? concat(" -DSUB_GROUP=", sub_group) : "";
     }
     void run_pass(int pass)
     {
         const bool first = pass == 0, last = pass + 1 == passes_;
-        const std::string between = concat("-DBITS=", is_wide(rows_.input.dtype) ? 64 : 32, " -DDIMS=1 -DOPERANDS=1");
+        const std::string between =
+            concat("-DBITS=", is_wide(rows_.input.dtype) ? 64 : 32, " -DDIMS=1 -DOPERANDS=1", device_options());
         const Program& program =
             queue_.context().program("kernels/sort/digits.cl", first ? first_ : last ? last_ : between);
         Range range = Range::groups({static_cast<std::size_t>(blocks_), static_cast<std::size_t>(rows_.count()), 1},
