@@ -109,6 +109,47 @@ def test_additions_to_convolutions():
         assert launches(function, x, w, b) == 2 * one + 1
 
 
+def test_additions_of_what_is_read():
+    """A convolution does not write to what it reads itself, nor to what another one reads that has moved behind it."""
+    x, w, b = randn(2, 8, 10, 10), randn(8, 8, 3, 3) / 8, randn(8)
+    convolution = functools.partial(F.conv2d, padding=1)
+    one = alone(convolution, x, w, b)
+
+    def of_its_input(x, w, b):
+        y = x.sin()
+        return y + convolution(y, w, b)
+
+    def first_moves(x, w, b):
+        y, z = x.sin(), x.cos()
+        first, second = convolution(y, w), convolution(x, w, b)
+        return (y + second).tanh() * (first + z)
+
+    def second_moves(x, w, b):
+        y, z = x.sin(), x.cos()
+        second, first = convolution(x, w, b), convolution(y, w)
+        return (y + second).tanh() * (first + z)
+
+    def in_turn(x, w, b):                   # nothing here keeps a convolution from its place
+        y, z = x.sin(), x.cos()
+        y = y + convolution(x, w, b)
+        return z + convolution(y, w)
+
+    for function, count in ((of_its_input, one + 2), (first_moves, 2 * one + 2), (second_moves, 2 * one + 2),
+                            (in_turn, 2 * one + 1)):
+        assert launches(function, x, w, b) == count, function.__name__
+
+
+def test_additions_of_reshaped_copies():
+    """Of one copy in two shapes."""
+    def function(x, w, b):
+        y = x.permute(0, 2, 3, 1)
+        again = y.reshape(2, -1)
+        total = F.relu(F.conv2d(x, w, b, padding=1) + y.reshape(2, 8, 10, 10))
+        return total.flatten(1) - again
+
+    launches(function, randn(2, 8, 10, 10), randn(8, 8, 3, 3) / 8, randn(8))
+
+
 @pytest.mark.parametrize("padding", ("valid", "same"))
 def test_padding_by_name(padding):
     x, w, b = randn(2, 3, 9, 8), randn(4, 3, 3, 3), randn(4)

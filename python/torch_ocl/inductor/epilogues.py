@@ -36,13 +36,36 @@ VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 def fuse(graph: torch.fx.Graph) -> None:
     if not config.pattern_matcher:
         return
-    places = {node: place for place, node in enumerate(graph.nodes)}
+    places = _Places(graph)
     for node in list(graph.nodes):
         if node.target not in (aten.convolution.default, aten.addmm.default, aten.mm.default):
             continue
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.device.type == "ocl" and value.dtype in DTYPES:
             (_convolution if node.target is aten.convolution.default else _product)(graph, node, places)
+
+
+class _Places:
+    """Where nodes stand, those of launches too, which stand in others' places, and where memory is written to."""
+
+    def __init__(self, graph):
+        self._of = {node: place for place, node in enumerate(graph.nodes)}
+        self._writes: dict = {}
+
+    def put(self, new, old) -> None:
+        self._of[new] = self._of[old]
+
+    def write(self, node, at) -> None:
+        """Launch `at` writes to the memory of `node`."""
+        self._writes.setdefault(node, []).append(self._of[at])
+
+    def follows(self, node, other) -> bool:
+        return self._of[node] > self._of[other]
+
+    def may_move(self, node, there) -> bool:
+        """Whether nothing that a node reads is written to until there."""
+        return not any(self._of[node] < place <= self._of[there]
+                       for read in node.all_input_nodes for place in self._writes.get(read, ()))
 
 
 def _product(graph, node, places) -> None:
@@ -54,7 +77,7 @@ def _product(graph, node, places) -> None:
     numbers = (node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1))
     with graph.inserting_before(node):
         fused = graph.call_function(ours.fused_addmm.default, (addend, a, b, *numbers, name))
-    _replace(graph, node, fused, last)
+    _replace(graph, node, fused, last, places)
 
 
 def _convolution(graph, node, places) -> None:
@@ -69,8 +92,10 @@ def _convolution(graph, node, places) -> None:
         total, other = added
         name, last, numbers = activation_of(total, OF_CONVOLUTIONS) or ("none", total, (0, 0))
         with graph.inserting_before(total):
-            graph.call_function(ours.fused_convolution_add_.default,
-                                (other, *arguments, name, *map(float, numbers), _is_constant(arguments[1])))
+            fused = graph.call_function(ours.fused_convolution_add_.default,
+                                        (other, *arguments, name, *map(float, numbers), _is_constant(arguments[1])))
+        places.put(fused, total)
+        places.write(other, total)
         last.replace_all_uses_with(other)
         return
     found = activation_of(node, OF_CONVOLUTIONS)
@@ -80,7 +105,7 @@ def _convolution(graph, node, places) -> None:
     name, last, numbers = found or ("none", node, (0, 0))    # Inductor adds a bias by itself
     with graph.inserting_before(node):
         fused = graph.call_function(ours.fused_convolution.default, (*arguments, name, *map(float, numbers), constant))
-    _replace(graph, node, fused, last)
+    _replace(graph, node, fused, last, places)
 
 
 def _is_constant(weight) -> bool:
@@ -88,15 +113,17 @@ def _is_constant(weight) -> bool:
     return config.freezing and weight.op == "get_attr"
 
 
-def _replace(graph, node, fused, last) -> None:
+def _replace(graph, node, fused, last, places) -> None:
     """Whatever used `last`, the activation's result, gets that of `fused`, seen as `last` has it."""
     fused.meta.update(node.meta)
+    places.put(fused, node)
     result = fused
     viewed = _view_of(node) if last is not node else None
     if viewed is not None:
         with graph.inserting_after(fused):
             result = graph.call_function(viewed.target, (fused, *viewed.args[1:]), viewed.kwargs)
         result.meta.update(viewed.meta)
+        places.put(result, viewed)
     last.replace_all_uses_with(result)
 
 
@@ -108,12 +135,14 @@ def _view_of(node):
 
 def _addition(node, places):
     """(sum, what is added) if the only use of a convolution is a sum with a tensor of its shape that is not used
-    later, into whose memory the kernel may write."""
+    later, into whose memory the kernel may write. It is not what the convolution reads."""
     total = next(iter(node.users)) if len(node.users) == 1 else None
     if total is None or total.target is not aten.add.Tensor or total.kwargs:
         return None
     other = total.args[1] if total.args[0] is node else total.args[0]
-    if not isinstance(other, torch.fx.Node) or other is node or not isinstance(other.target, torch._ops.OpOverload):
+    if not isinstance(other, torch.fx.Node) or not isinstance(other.target, torch._ops.OpOverload):
+        return None
+    if other is node or other in node.all_input_nodes:
         return None
     value, expected = other.meta.get("val"), node.meta["val"]
     if not isinstance(value, torch.Tensor) or value.device != expected.device or value.dtype != expected.dtype:
@@ -121,19 +150,23 @@ def _addition(node, places):
     same = value.dim() == expected.dim() and all(
         statically_known_true(a == b)
         for a, b in zip((*value.shape, *value.stride()), (*expected.shape, *expected.stride())))
-    if not same or not _is_fresh(other) or any(places.get(user, 0) > places[total] for user in other.users):
+    if not same or not _is_fresh(other) or any(places.follows(user, total) for user in other.users):
         return None
     # The convolution moves to where the sum is.
-    return total, other
+    return (total, other) if places.may_move(node, total) else None
 
 
 def _is_fresh(node) -> bool:
     """Whether its memory is known by its name alone."""
-    returns = node.target._schema.returns
-    if len(returns) != 1 or returns[0].alias_info is not None or node.target._schema.is_mutable:
+    if len(node.target._schema.returns) != 1 or _shares_memory(node) or node.target._schema.is_mutable:
         return False
-    return not any(isinstance(user.target, torch._ops.OpOverload) and any(
-        r.alias_info is not None for r in user.target._schema.returns) or user.op == "output" for user in node.users)
+    return not any(_shares_memory(user) or user.op == "output" for user in node.users)
+
+
+def _shares_memory(node) -> bool:
+    """Whether a result is in the memory of an operand."""
+    return isinstance(node.target, torch._ops.OpOverload) and (
+        node.target in VIEWS or any(r.alias_info is not None for r in node.target._schema.returns))
 
 
 # Activations.
