@@ -116,17 +116,15 @@ std::vector<int> operands_of(Rewriter& rewriter, const std::vector<std::size_t>&
 }
 
 // Grows from its root towards the inputs, over values that nothing outside of the tree reads.
-Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector<bool>& taken,
-          const std::vector<bool>& sums, std::size_t root)
+Tree grow(Rewriter& rewriter, const std::vector<bool>& taken, const std::vector<bool>& sums, std::size_t root)
 {
     Tree tree{{root}, operands_of(rewriter, {root})};
     for (bool grown = true; grown;) {
         grown = false;
         for (const int slot : tree.operands) {
-            const int writer = writers[static_cast<std::size_t>(slot)];
-            if (writer < 0 || taken[static_cast<std::size_t>(writer)] || rewriter.exposed(slot) ||
-                tree.members.size() == most_operators ||
-                !fusable(rewriter, rewriter.node(static_cast<std::size_t>(writer)), sums))
+            const Node* writer = rewriter.writer(slot);
+            if (!writer || taken[rewriter.position(*writer)] || rewriter.exposed(slot) ||
+                tree.members.size() == most_operators || !fusable(rewriter, *writer, sums))
                 continue;
             const auto inside = [&](std::size_t reader) {
                 return std::ranges::find(tree.members, reader) != tree.members.end();
@@ -134,8 +132,8 @@ Tree grow(Rewriter& rewriter, const std::vector<int>& writers, const std::vector
             if (!std::ranges::all_of(rewriter.readers(slot), inside))
                 continue;
             auto members = tree.members;
-            members.insert(std::ranges::upper_bound(members, static_cast<std::size_t>(writer)),
-                           static_cast<std::size_t>(writer));
+            const std::size_t place = rewriter.position(*writer);
+            members.insert(std::ranges::upper_bound(members, place), place);
             auto operands = operands_of(rewriter, members);
             if (operands.size() > most_operands)
                 continue;
@@ -233,11 +231,6 @@ GraphRef body_of(Rewriter& rewriter, const Tree& tree, const std::vector<int>& i
 
 void fuse_elementwise(Rewriter& rewriter)
 {
-    std::vector<int> writers(rewriter.graph().slots.size(), -1);
-    for (std::size_t i = 0; i < rewriter.size(); ++i)
-        for (const int slot : rewriter.node(i).outputs)
-            if (slot != absent)
-                writers[static_cast<std::size_t>(slot)] = static_cast<int>(i);
     const std::vector<bool> sums = integer_sums(rewriter);
     std::vector<bool> taken(rewriter.size());
     std::vector<std::pair<Tree, Node>> fused;
@@ -245,7 +238,7 @@ void fuse_elementwise(Rewriter& rewriter)
         if (taken[root] || !fusable(rewriter, rewriter.node(root), sums) ||
             sums[static_cast<std::size_t>(rewriter.node(root).outputs[0])])
             continue;
-        const Tree tree = grow(rewriter, writers, taken, sums, root);
+        const Tree tree = grow(rewriter, taken, sums, root);
         if (tree.members.size() < 2)
             continue;
         for (const std::size_t i : tree.members)

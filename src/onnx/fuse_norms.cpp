@@ -20,11 +20,6 @@ public:
 
     void run()
     {
-        writers_.assign(rewriter_.graph().slots.size(), -1);
-        for (std::size_t i = 0; i < rewriter_.size(); ++i)
-            for (const int slot : rewriter_.node(i).outputs)
-                if (slot != absent)
-                    writers_[static_cast<std::size_t>(slot)] = static_cast<int>(i);
         for (std::size_t i = 0; i < rewriter_.size(); ++i)
             if (!rewriter_.dead(i) && is(&rewriter_.node(i), "Sqrt", 1))
                 fuse(rewriter_.node(i));
@@ -40,16 +35,10 @@ private:
                (op_type != "Mul" || node->opset >= 7);
     }
 
-    const Node* writer(int slot) const
-    {
-        const int i = static_cast<std::size_t>(slot) < writers_.size() ? writers_[static_cast<std::size_t>(slot)] : -1;
-        return i < 0 ? nullptr : &rewriter_.node(static_cast<std::size_t>(i));
-    }
-
     // The node that writes what only `reader` reads.
     const Node* writer_for(int slot, const Node& reader)
     {
-        return rewriter_.only_reader(slot) == &reader ? writer(slot) : nullptr;
+        return rewriter_.only_reader(slot) == &reader ? rewriter_.writer(slot) : nullptr;
     }
 
     template <class T>
@@ -145,7 +134,7 @@ private:
             return;
         members.push_back(scaled);
         int x = d, bias = absent;
-        const Node* centred = writer(d);
+        const Node* centred = rewriter_.writer(d);
         const Node* middle = is(centred, "Sub", 2) ? writer_for(centred->inputs[1], *centred) : nullptr;
         const bool centres = is_mean(middle) && middle->inputs[0] == centred->inputs[0] &&
                              seen_by(d, {square, normal});
@@ -180,13 +169,10 @@ private:
         fused.attributes["rms"] = static_cast<std::int64_t>(!centres);
         fused.attributes["operators"] = rewriter_.body_of(places, fused.inputs);
         fused.row = find_operator(fused.domain, fused.op_type, 1);
-        const int result = fused.outputs[0];
         rewriter_.replace(places, std::move(fused));
-        writers_[static_cast<std::size_t>(result)] = static_cast<int>(places.back());
     }
 
     Rewriter& rewriter_;
-    std::vector<int> writers_;
 };
 
 }  // namespace

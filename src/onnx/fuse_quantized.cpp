@@ -40,13 +40,7 @@ struct Quantised {
 
 class QuantisedFusion {
 public:
-    explicit QuantisedFusion(Rewriter& rewriter) : rewriter_(rewriter), writers_(rewriter.graph().slots.size(), -1)
-    {
-        for (std::size_t i = 0; i < rewriter.size(); ++i)
-            for (const int slot : rewriter.node(i).outputs)
-                if (slot != absent)
-                    writers_[static_cast<std::size_t>(slot)] = static_cast<int>(i);
-    }
+    explicit QuantisedFusion(Rewriter& rewriter) : rewriter_(rewriter) {}
 
     void run()
     {
@@ -82,13 +76,6 @@ private:
                (node.op_type != "MaxPool" || node.opset >= 12);
     }
 
-    const Node* writer(int slot) const
-    {
-        const int i = slot == absent || static_cast<std::size_t>(slot) >= writers_.size()
-                          ? -1 : writers_[static_cast<std::size_t>(slot)];
-        return i < 0 ? nullptr : &rewriter_.node(static_cast<std::size_t>(i));
-    }
-
     const float* floats(int slot, std::int64_t& count) const
     {
         const Value* value = slot == absent ? nullptr : rewriter_.constant(slot);
@@ -115,7 +102,7 @@ private:
     // The integers behind `slot`; their zero point tells of which type they are.
     std::optional<Quantised> dequantised(int slot, std::int64_t axis = -1)
     {
-        const Node* node = writer(slot);
+        const Node* node = rewriter_.writer(slot);
         if (!node || !is(*node, "DequantizeLinear"))
             return std::nullopt;
         auto result = parameters(*node, axis);
@@ -192,7 +179,7 @@ private:
     {
         if (slot == absent)
             return true;
-        const Node* node = writer(slot);
+        const Node* node = rewriter_.writer(slot);
         if (!node || !is(*node, "DequantizeLinear"))
             return false;
         const auto found = parameters(*node, 0);
@@ -286,10 +273,7 @@ private:
         members.insert(members.end(), taken.begin(), taken.end());
         fused.outputs = rewriter_.node(taken.back()).outputs;
         fused.attributes["operators"] = rewriter_.body_of(members, fused.inputs);
-        const auto place = *std::ranges::max_element(taken);
-        const int result = fused.outputs[0];
         rewriter_.replace(taken, std::move(fused));
-        writers_[static_cast<std::size_t>(result)] = static_cast<int>(place);
     }
 
     // DequantizeLinear, what keeps elements, QuantizeLinear by the same numbers.
@@ -304,10 +288,7 @@ private:
         Node moved = node;
         moved.inputs[0] = x->value;
         moved.outputs = rewriter_.node(end->nodes[0]).outputs;
-        const int result = moved.outputs[0];
-        const auto place = std::max(i, end->nodes[0]);
         rewriter_.replace({i, end->nodes[0]}, std::move(moved));
-        writers_[static_cast<std::size_t>(result)] = static_cast<int>(place);
     }
 
     bool same(int a, int b) const
@@ -321,7 +302,6 @@ private:
     }
 
     Rewriter& rewriter_;
-    std::vector<int> writers_;
 };
 
 }  // namespace

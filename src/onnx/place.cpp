@@ -17,12 +17,8 @@ bool over_channels(const Node& node)
 
 class Placing {
 public:
-    explicit Placing(Graph& graph) : graph_(graph), rewriter_(graph), writers_(graph.slots.size(), nullptr)
+    explicit Placing(Graph& graph) : graph_(graph), rewriter_(graph)
     {
-        for (Node& node : graph.nodes)
-            for (const int slot : node.outputs)
-                if (slot != absent)
-                    writers_[static_cast<std::size_t>(slot)] = &node;
         for (std::size_t i = 0; i < graph.inputs.size() && i < graph.input_ports.size(); ++i)
             if (const auto& shape = graph.input_ports[i].shape; shape.size() > 1)
                 if (const auto* size = std::get_if<std::int64_t>(&shape[1]); size && *size > 0)
@@ -113,7 +109,8 @@ private:
                                                       "Relu",        "Sigmoid",     "Tanh",          "LeakyRelu"};
         if (slot == absent || rewriter_.exposed(slot))
             return nullptr;
-        Node* writer = writers_[static_cast<std::size_t>(slot)];
+        const Node* found = rewriter_.writer(slot);
+        Node* writer = found ? &rewriter_.node(rewriter_.position(*found)) : nullptr;
         const bool fits = writer && writer->row && names.contains(writer->op_type) && writer->outputs[0] == slot &&
                           writer->place.buffer == absent && (writer->op_type != "Concat" || is_concatenation(*writer));
         return fits ? writer : nullptr;
@@ -122,7 +119,7 @@ private:
     // How many inputs from `first` on are all the pieces of a split, in order; 0 if they are not.
     std::size_t pieces_from(const Node& node, std::size_t first) const
     {
-        const Node* split = writers_[static_cast<std::size_t>(node.inputs[first])];
+        const Node* split = rewriter_.writer(node.inputs[first]);
         if (!split || split->op_type != "Split" || !split->domain.empty() || !over_channels(*split) ||
             first + split->outputs.size() > node.inputs.size())
             return 0;
@@ -140,7 +137,7 @@ private:
         for (std::size_t i = 0; i < node.inputs.size(); begin += channels(node.inputs[i]), ++i) {
             int slot = node.inputs[i];
             if (pieces_from(node, i) > 0)
-                slot = writers_[static_cast<std::size_t>(slot)]->inputs[0];
+                slot = rewriter_.writer(slot)->inputs[0];
             if (Node* writer = placeable(slot); writer && !contains(parts, writer))
                 parts.emplace_back(writer, begin);
         }
@@ -159,7 +156,6 @@ private:
 
     Graph& graph_;
     Rewriter rewriter_;
-    std::vector<Node*> writers_;
     std::map<int, std::int64_t> channels_;
 };
 
