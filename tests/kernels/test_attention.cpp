@@ -223,6 +223,48 @@ TEST(AttentionEdges, NaNInAHiddenKey)
     prefer_implementation("attention", "");
 }
 
+// Masks of the least number instead of -inf: where a row has it everywhere, its keys are alike.
+TEST(AttentionEdges, LeastNumbersHide)
+{
+    Queue& queue = Context::get().queue();
+    constexpr std::int64_t queries = 40, keys = 70;
+    for (const auto type : {DataType::float32, DataType::bfloat16}) {
+        const double least = type == DataType::float32 ? -std::numeric_limits<float>::max() : -3.3895313892515355e38;
+        Values mask(queries * keys, 0), values(keys);
+        for (std::int64_t j = 0; j < keys; ++j) {
+            values[j] = j;
+            mask[5 * keys + j] = least;                             // all
+            mask[6 * keys + j] = j < 20 ? 0 : least;
+            mask[7 * keys + j] = -std::numeric_limits<double>::infinity();
+        }
+        const auto upload = [&](const Values& v, const Dims& shape) {
+            const Tensor result = queue.context().empty(shape, type, queue);
+            copy(queue, test::upload(queue, v, shape), result);
+            return result;
+        };
+        Values q(queries * 8);
+        for (std::size_t i = 0; i < q.size(); ++i)
+            q[i] = 0.25 * static_cast<double>(i % 3);
+        const Attention p{upload(q, {1, 1, queries, 8}), upload(Values(keys * 8, 1), {1, 1, keys, 8}),
+                          upload(values, {1, 1, keys, 1}), upload(mask, {queries, keys})};
+        for (const auto& one : detail::attention_forwards()) {
+            if (one.rejects(p, queue.device()))
+                continue;
+            prefer_implementation("attention", one.name);
+            const Tensor y = queue.context().empty({1, 1, queries, 1}, type, queue),
+                         wide = queue.context().empty({1, 1, queries, 1}, DataType::float32, queue);
+            attention(queue, p, y);
+            copy(queue, y, wide);
+            const Values results = test::download(queue, wide);
+            EXPECT_NEAR(results[5], 34.5, 0.2) << one.name;
+            EXPECT_NEAR(results[6], 9.5, 0.1) << one.name;
+            EXPECT_EQ(results[7], 0) << one.name;
+            EXPECT_NEAR(results[8], 34.5, 0.2) << one.name;
+        }
+        prefer_implementation("attention", "");
+    }
+}
+
 // A cache of fixed length, whose end is hidden by a mask and holds anything.
 TEST(AttentionEdges, MaskHidesTheEndOfACache)
 {

@@ -1,4 +1,5 @@
 // Attention on GPUs, forward. Memory: queries, the slab, scores, BLOCK x SIDE_X. Options: those of gpu_tiles.cl.
+#define KEEP_FINITE
 #include "kernels/attention/gpu_tiles.cl"
 
 static inline REAL largest_of(REAL4 v) { return fmax(fmax(v.x, v.y), fmax(v.z, v.w)); }

@@ -59,8 +59,7 @@ static inline void finish_turned_scores(const attention_problem* p, const __glob
         values[r] *= scale;
 #ifdef MASKED
         const int2 last = (int2)((int)min(p->keys - j0, (long)BLOCK) - 1, queries - 1);
-        values[r] += LOG2_E * mask_quad(mask + i0 * p->mask.row, ROW, (OFFSET)p->mask.column, (OFFSET)p->mask.row,
-                                        last);
+        values[r] += mask_quad(mask + i0 * p->mask.row, ROW, (OFFSET)p->mask.column, (OFFSET)p->mask.row, last);
 #endif
     }
     if (!p->causal || j0 + BLOCK - 1 <= i0 + p->causal_offset)

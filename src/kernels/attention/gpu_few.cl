@@ -10,6 +10,7 @@
 // there spoils nothing. Elsewhere masks are added: NaN in a key that a mask hides spoils its rows, and NaN in one that
 // a causal query does not see does not.
 // Options: those of quads.cl, -DHEAD=64|128|256: most elements of a line, -DROWS=1|2|4|8, -DMASKED, -DSUB_GROUP=..
+#define KEEP_FINITE
 #include "kernels/attention/quads.cl"
 
 #define ITEMS 128
@@ -122,7 +123,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
             REAL start = j < end ? (REAL)0 : (REAL)-INFINITY;
 #ifdef MASKED
             if (j < end)
-                start = LOG2_E * (REAL)load(X, own, (j0 + j) * p.mask.column);
+                start = mask_to_base_2((REAL)load(X, own, (j0 + j) * p.mask.column));
             seen |= start != (REAL)-INFINITY;
 #endif
             scores[r * chunk + j] = start;

@@ -16,6 +16,7 @@
 //   -DBUFFERS=1|2             steps in local memory
 //   -DFEW_REGISTERS=0|1       places in memory are found anew in each step
 #define OWN_KEYS 0
+#define KEEP_FINITE
 #include "kernels/attention/gpu_matrix_lines.cl"
 
 #define VALUES_AT ALONG_WORDS                        // of a step, behind its keys,

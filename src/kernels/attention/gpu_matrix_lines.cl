@@ -191,7 +191,8 @@ static inline void add_mask(sub_group g, fragment_sums* scores, int n, float sca
     UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
     {
         const OFFSET at = own[LINE_OF(e)] + min(n * OTHER_SIDE + OTHER_OF(e, g.lane), last) * step;
-        values[e] = fma(values[e], scale, LOG2_E * CLPRIM_CAT(X, _to_float)(*(const __global ushort*)(mask + at)));
+        values[e] = fma(values[e], scale,
+                        mask_to_base_2(CLPRIM_CAT(X, _to_float)(*(const __global ushort*)(mask + at))));
     }
     *scores = CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
 }

@@ -218,16 +218,16 @@ static inline REAL4 hidden_outside(REAL4 v, int first, int end)
 
 static inline int clamped(long count, int most) { return (int)min(max(count, 0L), (long)most); }
 
-// The mask at a row and the others x + SIDE_X c, `steps` elements from row to row and from other to other; lines and
-// columns beyond `last` repeat it. `mask` points to row 0, other 0.
+// The mask to the base 2 at a row and the others x + SIDE_X c, `steps` elements from row to row and from other to
+// other; lines and columns beyond `last` repeat it. `mask` points to row 0, other 0.
 static inline REAL4 mask_quad(const __global stored* mask, int row, OFFSET row_step, OFFSET step, int2 last)
 {
     const int x = ITEM_X;
     const OFFSET at = min(row, last.x) * row_step;   // no pointer of its own: it would take twice the registers
-    return (REAL4)((REAL)load(X, mask, at + min(x, last.y) * step),
-                   (REAL)load(X, mask, at + min(x + SIDE_X, last.y) * step),
-                   (REAL)load(X, mask, at + min(x + 2 * SIDE_X, last.y) * step),
-                   (REAL)load(X, mask, at + min(x + 3 * SIDE_X, last.y) * step));
+    return (REAL4)(mask_to_base_2((REAL)load(X, mask, at + min(x, last.y) * step)),
+                   mask_to_base_2((REAL)load(X, mask, at + min(x + SIDE_X, last.y) * step)),
+                   mask_to_base_2((REAL)load(X, mask, at + min(x + 2 * SIDE_X, last.y) * step)),
+                   mask_to_base_2((REAL)load(X, mask, at + min(x + 3 * SIDE_X, last.y) * step)));
 }
 
 // Scores of queries from i0 (rows) and keys from j0 on (the others): scaled, masked, -inf where nothing is seen.
@@ -240,8 +240,7 @@ static inline void finish_scores(const attention_problem* p, const __global stor
         values[r] *= scale;
 #ifdef MASKED
         const int2 last = (int2)((int)min(p->queries - i0, (long)BLOCK) - 1, keys - 1);
-        values[r] += LOG2_E * mask_quad(mask + j0 * p->mask.column, ROW, (OFFSET)p->mask.row, (OFFSET)p->mask.column,
-                                        last);
+        values[r] += mask_quad(mask + j0 * p->mask.column, ROW, (OFFSET)p->mask.row, (OFFSET)p->mask.column, last);
 #endif
     }
     if (keys == SPAN && (!p->causal || j0 + SPAN - 1 <= i0 + p->causal_offset))

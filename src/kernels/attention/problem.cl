@@ -31,6 +31,18 @@ typedef struct {
 #define LOG2_E ((REAL)1.4426950408889634)
 #define LN_2 ((REAL)0.6931471805599453)
 
+// A number of the mask to the base 2. What is finite stays so, as the numbers of a row in which all keys have the least
+// one are alike: its probabilities are, too. Not in backward, where such a row has no gradient.
+static inline REAL mask_to_base_2(REAL m)
+{
+    const REAL scaled = LOG2_E * m;
+#ifdef KEEP_FINITE
+    return scaled == (REAL)-INFINITY ? m : scaled;
+#else
+    return scaled;
+#endif
+}
+
 #define INPUT(name) const __global storage_t(X)* restrict name, ulong name##_offset
 #define OUTPUT(name) __global storage_t(X)* restrict name, ulong name##_offset
 #define BACKWARD_INPUTS                                                                                     \
