@@ -3,11 +3,14 @@
 //   softmax(q k^T * scale + mask) v
 //
 // The scale, by product or quotient, and the mask may be missing; q and k may be multiplied by numbers, also by those
-// that the graph computes (the root of the scale, by PyTorch's exporter of traces).
+// that the graph computes (the root of the scale, by PyTorch's exporter of traces), and before heads are split. Masks
+// may be several, added or chosen by Where; conversions may stand between, and a Where that makes rows without keys 0.
+// Products are MatMul, Einsum and ONNX Runtime's FusedMatMul, the last one also v^T p^T.
 #include <algorithm>
 #include <array>
 #include <optional>
 
+#include "onnx/attention_products.hpp"
 #include "onnx/call.hpp"
 #include "onnx/constants.hpp"
 #include "onnx/rewriter.hpp"
@@ -16,6 +19,13 @@ namespace clprim::onnx {
 
 namespace {
 
+// What Where puts in the place of hidden scores, at most: exp of it is nothing beside others of its row.
+constexpr float least_hidden = -1e4f;
+// Added to a score it leaves nothing of it, so that rows without any key stay rows of equal numbers.
+constexpr float drowns_scores = -1e30f;
+// Numbers with at most so many axes lend scores none, which have three or more.
+constexpr std::size_t axes_of_scores = 2;
+
 class AttentionFusion {
 public:
     explicit AttentionFusion(Rewriter& rewriter) : rewriter_(rewriter) {}
@@ -23,27 +33,23 @@ public:
     void run()
     {
         for (std::size_t i = 0; i < rewriter_.size(); ++i)
-            if (!rewriter_.dead(i) && is(&rewriter_.node(i), "Softmax", 1))
+            if (!rewriter_.dead(i) && is_plain_node(&rewriter_.node(i), "Softmax", 1))
                 fuse(rewriter_.node(i));
         rewriter_.finish();
     }
 
 private:
-    // What leads from the product of queries and keys to the softmax.
-    struct Scores {
-        const Node* product = nullptr;
-        const Node* scaled = nullptr;
-        const Node* masked = nullptr;
-        float scale = 1;
-        int mask = absent;
+    // One of the nodes between the product of queries and keys and the softmax; `scores` is the input they come by.
+    struct Step {
+        enum class Kind { scale, conversion, mask } kind;
+        const Node* node;
+        std::size_t scores;
     };
-
-    static bool is(const Node* node, std::string_view op_type, std::size_t inputs)
-    {
-        return node && node->domain.empty() && !node->body && node->op_type == op_type && node->opset >= 7 &&
-               node->inputs.size() == inputs && std::ranges::find(node->inputs, absent) == node->inputs.end() &&
-               node->outputs.size() == 1 && node->outputs[0] != absent;
-    }
+    struct Scores {
+        std::optional<ScoreProduct> product;
+        std::vector<Step> steps;         // from the softmax to the product
+        float scale = 1;
+    };
 
     // The node that writes what only `reader` reads, and that once.
     const Node* writer_for(int slot, const Node& reader)
@@ -53,112 +59,280 @@ private:
                    : nullptr;
     }
 
-    std::optional<float> number(int slot) const
+    std::optional<float> number(int slot, std::size_t most_axes) const
     {
         const Value* value = rewriter_.constant(slot);
         if (!value || !is_host_tensor(*value) || value->type() != ElementType::float32 || value->numel() != 1 ||
-            value->dim() > 2)            // scores have three axes or more
+            value->dim() > most_axes)
             return std::nullopt;
         return *reinterpret_cast<const float*>(value->host_bytes());
     }
 
-    // A product, or one times or by a number.
-    std::optional<Scores> scaled_product(const Node* node)
+    // By what a node multiplies its other input; `other` is that one's place.
+    std::optional<float> factor(const Node* node, std::size_t& other, std::size_t most_axes) const
     {
-        if (is(node, "MatMul", 2))
-            return Scores{.product = node};
-        const bool times = is(node, "Mul", 2);
-        if (!times && !is(node, "Div", 2))
+        const bool times = is_plain_node(node, "Mul", 2);
+        if (!times && !is_plain_node(node, "Div", 2))
             return std::nullopt;
-        for (const std::size_t i : {0u, 1u}) {
-            const auto factor = number(node->inputs[1 - i]);
-            const Node* product = factor && (times || i == 0) ? writer_for(node->inputs[i], *node) : nullptr;
-            if (is(product, "MatMul", 2))
-                return Scores{.product = product, .scaled = node, .scale = times ? *factor : 1 / *factor};
-        }
+        for (const std::size_t i : {0u, 1u})
+            if (const auto found = number(node->inputs[1 - i], most_axes); found && (times || i == 0)) {
+                other = i;
+                return times ? *found : 1 / *found;
+            }
         return std::nullopt;
     }
 
-    std::optional<Scores> scores(const Node& softmax)
+    // The inputs of a node that scores may come by, if it is one of the steps.
+    std::vector<Step> steps_of(const Node* node, bool scaled)
     {
-        const Node* node = writer_for(softmax.inputs[0], softmax);
-        if (!is(node, "Add", 2))
-            return node ? scaled_product(node) : std::nullopt;
-        for (const std::size_t i : {0u, 1u}) {
-            const Node* before = writer_for(node->inputs[i], *node);
-            auto found = before ? scaled_product(before) : std::nullopt;
-            if (!found)
-                continue;
-            found->masked = node;
-            found->mask = node->inputs[1 - i];
-            return found;
+        std::size_t other = 0;
+        if (is_conversion_of_floats(node))
+            return {{Step::Kind::conversion, node, 0}};
+        if (factor(node, other, axes_of_scores))
+            return {{Step::Kind::scale, node, other}};
+        if (scaled)                      // what was added before is multiplied, too
+            return {};
+        if (is_plain_node(node, "Add", 2))
+            return {{Step::Kind::mask, node, 0}, {Step::Kind::mask, node, 1}};
+        if (is_plain_node(node, "Where", 3))
+            for (const std::size_t i : {1u, 2u})
+                if (const auto hidden = number(node->inputs[3 - i], axes_of_scores); hidden && *hidden <= least_hidden)
+                    return {{Step::Kind::mask, node, i}};
+        return {};
+    }
+
+    // Whether scores come by `slot` to `reader`, and how.
+    bool lead(int slot, const Node& reader, Scores& found, bool scaled = false)
+    {
+        const Node* node = writer_for(slot, reader);
+        if (auto product = node ? score_product(*node) : std::nullopt) {
+            found.product = std::move(product);
+            return true;
         }
-        return std::nullopt;
+        for (const Step& step : node ? steps_of(node, scaled) : std::vector<Step>{}) {
+            std::size_t other = 0;
+            found.steps.push_back(step);
+            if (lead(node->inputs[step.scores], *node, found, scaled || step.kind == Step::Kind::scale)) {
+                if (step.kind == Step::Kind::scale)
+                    found.scale *= *factor(node, other, axes_of_scores);
+                return true;
+            }
+            found.steps.pop_back();
+        }
+        return false;
     }
 
     // An operand of the product of queries and keys, without what it is multiplied by where that is one number: known,
     // or a root, which is one where the graph computes a scale.
     struct Operand {
         int slot = absent;
-        const Node* times = nullptr;
+        const Node* times = nullptr;     // in front of the product, or where `moved` reads it
         float known = 1;
         int factor = absent;
+        const Node* moved = nullptr;     // the first of the nodes between that give elements other places
+        int source = absent;             // what it is to read
     };
 
     Operand operand(int slot, const Node& product)
     {
-        const Node* times = writer_for(slot, product);
-        if (!is(times, "Mul", 2) || times->inputs[0] == times->inputs[1])
-            return {slot};
-        if (const auto known = number(times->inputs[1]))
-            return {times->inputs[0], times, *known};
-        if (is(rewriter_.writer(times->inputs[1]), "Sqrt", 1))
+        const Node *reader = &product, *times = writer_for(slot, product);
+        const Operand as_it_is{.slot = slot};
+        std::size_t other = 0;
+        if (is_plain_node(times, "Mul", 2) && is_plain_node(rewriter_.writer(times->inputs[1]), "Sqrt", 1))
             return {times->inputs[0], times, 1, times->inputs[1]};
-        return {slot};
+        static constexpr std::array moves{"Transpose", "Reshape", "Squeeze", "Unsqueeze"};
+        const auto moves_elements = [&](const char* name) {
+            return is_plain_node(times, name, 1) || is_plain_node(times, name, 2);
+        };
+        while (std::ranges::any_of(moves, moves_elements)) {
+            reader = times;
+            times = writer_for(reader->inputs[0], *reader);
+        }
+        const auto known = factor(times, other, 1);
+        if (!known)
+            return as_it_is;
+        if (reader == &product)
+            return {times->inputs[other], times, *known};
+        return {slot, times, *known, absent, reader, times->inputs[other]};
+    }
+
+    // Of several masks, a row that sees no key may be hidden by different numbers, of which the largest would count.
+    bool masks_combine(const Scores& found) const
+    {
+        const auto masks = std::ranges::count(found.steps, Step::Kind::mask, &Step::kind);
+        return masks < 2 || std::ranges::all_of(found.steps, [&](const Step& step) {
+            return step.kind != Step::Kind::mask || step.node->op_type == "Add" ||
+                   *number(step.node->inputs[3 - step.scores], axes_of_scores) <= drowns_scores;
+        });
+    }
+
+    // What the masks amount to, and what is to stand in their places for it.
+    struct Masks {
+        int sum = absent;
+        std::vector<std::pair<std::size_t, Node>> made;
+        std::vector<std::size_t> gone;
+    };
+
+    // Innermost first, each added to those before it or chosen from them.
+    Masks combined_masks(const Scores& found)
+    {
+        Masks result;
+        int& so_far = result.sum;
+        for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step) {
+            if (step->kind != Step::Kind::mask)
+                continue;
+            const std::size_t place = rewriter_.position(*step->node);
+            const Node& node = *step->node;
+            if (node.op_type == "Add" && so_far == absent) {
+                so_far = node.inputs[1 - step->scores];
+                result.gone.push_back(place);
+                continue;
+            }
+            Node mask = node;
+            if (node.op_type == "Where") {
+                const std::size_t at = 3 - step->scores;
+                mask.inputs[at] = constant_number(std::min(*number(node.inputs[at], axes_of_scores), drowns_scores));
+                mask.inputs[step->scores] = so_far == absent ? constant_number(0) : so_far;
+            } else {
+                mask.inputs = {so_far, node.inputs[1 - step->scores]};
+            }
+            const auto [known, fresh] = masks_.try_emplace({mask.op_type, mask.inputs}, 0);
+            if (fresh) {
+                known->second = rewriter_.graph().add_slot("");
+                mask.outputs = {known->second};
+                result.made.emplace_back(place, std::move(mask));
+            } else {
+                result.gone.push_back(place);
+            }
+            so_far = known->second;
+        }
+        return result;
+    }
+
+    int constant_number(float number)
+    {
+        const auto [known, fresh] = numbers_.try_emplace(number, 0);
+        if (fresh)
+            known->second = rewriter_.add_constant(Value::scalar(number));
+        return known->second;
+    }
+
+    // Operators of ONNX's own in the place of the node, from what it reads.
+    struct Body {
+        std::vector<Node> nodes;
+        int scores = absent;
+
+        void add(Node node, std::size_t input)
+        {
+            node.inputs[input] = scores;
+            scores = node.outputs[0];
+            nodes.push_back(std::move(node));
+        }
+    };
+
+    Node binary(const char* op_type, int other, int opset)
+    {
+        Node node;
+        node.op_type = op_type;
+        node.opset = opset;
+        node.inputs = {absent, other};
+        node.outputs = {rewriter_.graph().add_slot("")};
+        node.row = find_operator("", op_type, node.opset);
+        return node;
+    }
+
+    // `inputs`: those of the fused node.
+    GraphRef operators(const Scores& found, const Operand& q, const Operand& k, const Ending& ending,
+                       const Node& softmax, const std::vector<int>& inputs)
+    {
+        Body body;
+        Node product = *found.product->node;
+        product.inputs[found.product->q] = q.slot;
+        product.inputs[1 - found.product->q] = k.slot;
+        for (const auto& [of, place] : {std::pair{&q, found.product->q}, std::pair{&k, 1 - found.product->q}})
+            if (of->factor != absent) {
+                body.nodes.push_back(*of->times);
+                product.inputs[place] = of->times->outputs[0];
+            }
+        body.scores = product.outputs[0];
+        body.nodes.push_back(std::move(product));
+        if (q.known * k.known != 1)
+            body.add(binary("Mul", constant_number(q.known * k.known), softmax.opset), 0);
+        auto masks = std::ranges::count(found.steps, Step::Kind::mask, &Step::kind);
+        for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step)
+            if (step->kind != Step::Kind::mask)
+                body.add(*step->node, step->scores);
+            else if (--masks == 0)
+                body.add(binary("Add", inputs[3], softmax.opset), 0);
+        body.add(softmax, 0);
+        for (const Node* node : ending.nodes)
+            body.nodes.push_back(*node);
+        const GraphRef graph = rewriter_.body_of(std::move(body.nodes), inputs);
+        Rewriter inside(*graph);
+        fuse_elementwise(inside);
+        return graph;
     }
 
     void fuse(const Node& softmax)
     {
-        if (softmax.opset < 13 ? attribute_of<std::int64_t>(softmax, "axis", 1) != -1
-                               : attribute_of<std::int64_t>(softmax, "axis", -1) != -1)
+        const auto axis = attribute_of<std::int64_t>(softmax, "axis", softmax.opset < 13 ? 1 : -1);
+        const auto ending = attention_ending(rewriter_, softmax);
+        Scores found;
+        if ((axis != -1 && axis < 2) || !ending || !lead(softmax.inputs[0], softmax, found) ||
+            !masks_combine(found))
             return;
-        const Node* weighted = rewriter_.only_reader(softmax.outputs[0]);
-        if (!is(weighted, "MatMul", 2) || weighted->inputs[0] != softmax.outputs[0] ||
-            weighted->inputs[1] == softmax.outputs[0])
-            return;
-        const auto found = scores(softmax);
-        if (!found)
-            return;
-        const Operand q = operand(found->product->inputs[0], *found->product),
-                      k = operand(found->product->inputs[1], *found->product);
-        std::vector<std::size_t> members;
-        for (const Node* member :
-             {q.times, k.times, found->product, found->scaled, found->masked, &softmax, weighted})
+        const ScoreProduct& product = *found.product;
+        const Operand q = operand(product.node->inputs[product.q], *product.node),
+                      k = operand(product.node->inputs[1 - product.q], *product.node);
+        Masks masks = combined_masks(found);
+        std::vector<std::size_t> members = masks.gone;
+        for (const Node* member : {product.node, q.times, k.times, &softmax})
             if (member)
                 members.push_back(rewriter_.position(*member));
-        std::ranges::sort(members);
+        for (const Step& step : found.steps)
+            if (step.kind != Step::Kind::mask)
+                members.push_back(rewriter_.position(*step.node));
+        for (const Node* node : ending->nodes)
+            members.push_back(rewriter_.position(*node));
+        Node fused = fused_node(found, *ending, q, k);
+        fused.inputs = {q.slot, k.slot, ending->v, masks.sum, q.factor, k.factor};
+        fused.attributes["axis"] = axis;
+        fused.attributes["operators"] = operators(found, q, k, *ending, softmax, fused.inputs);
+        while (fused.inputs.back() == absent)
+            fused.inputs.pop_back();
+        for (const Operand* of : {&q, &k})         // from here on others stand in the places of these nodes
+            if (of->moved)
+                rewriter_.node(rewriter_.position(*of->moved)).inputs[0] = of->source;
+        for (auto& [place, mask] : masks.made)
+            rewriter_.replace({place}, std::move(mask));
+        rewriter_.replace(members, std::move(fused));
+    }
+
+    Node fused_node(const Scores& found, const Ending& ending, const Operand& q, const Operand& k)
+    {
+        const ScoreProduct& product = *found.product;
+        const Node& last = *ending.nodes.back();
         Node fused;
         fused.domain = "clprim";
         fused.op_type = "Attention";
         fused.opset = 1;
-        fused.name = found->product->name + ".." + weighted->name;
-        fused.inputs = {q.slot, k.slot, weighted->inputs[1], found->mask, q.factor, k.factor};
-        while (fused.inputs.back() == absent)
-            fused.inputs.pop_back();
-        fused.outputs = weighted->outputs;
-        fused.attributes["scale"] = found->scale * q.known * k.known;
+        fused.row = find_operator(fused.domain, fused.op_type, 1);
+        fused.name = product.node->name + ".." + last.name;
+        fused.outputs = last.outputs;
+        fused.attributes["scale"] = found.scale * q.known * k.known * product.alpha;
         // Heads that are put together again lie so from the start.
         fused.attributes["joins"] =
-            static_cast<std::int64_t>(is(rewriter_.only_reader(weighted->outputs[0]), "Transpose", 1));
-        const GraphRef operators = rewriter_.body_of(members, fused.inputs);
-        Rewriter inside(*operators);
-        fuse_elementwise(inside);
-        fused.attributes["operators"] = operators;
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
-        rewriter_.replace(members, std::move(fused));
+            static_cast<std::int64_t>(is_plain_node(rewriter_.only_reader(last.outputs[0]), "Transpose", 1));
+        for (const auto& [name, axes] : {std::pair{"q_axes", &product.q_axes}, std::pair{"k_axes", &product.k_axes},
+                                         std::pair{"v_axes", &ending.v_axes}, std::pair{"y_axes", &ending.y_axes}})
+            if (!axes->empty())
+                fused.attributes[name] = *axes;
+        return fused;
     }
 
     Rewriter& rewriter_;
+    std::map<std::pair<std::string, std::vector<int>>, int> masks_;
+    std::map<float, int> numbers_;
 };
 
 }  // namespace

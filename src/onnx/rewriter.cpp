@@ -72,6 +72,14 @@ void Rewriter::replace(const std::vector<std::size_t>& old, Node replacement)
 
 GraphRef Rewriter::body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const
 {
+    std::vector<Node> nodes;
+    for (const std::size_t i : members)
+        nodes.push_back(graph_.nodes[i]);
+    return body_of(std::move(nodes), inputs);
+}
+
+GraphRef Rewriter::body_of(std::vector<Node> members, const std::vector<int>& inputs) const
+{
     auto body = std::make_shared<Graph>();
     std::map<int, int> slots;
     const auto local = [&](int slot) {
@@ -84,8 +92,7 @@ GraphRef Rewriter::body_of(const std::vector<std::size_t>& members, const std::v
     };
     for (const int slot : inputs)
         body->inputs.push_back(slot == absent ? body->add_slot("") : local(slot));
-    for (const std::size_t i : members) {
-        Node node = graph_.nodes[i];
+    for (Node& node : members) {
         for (int& slot : node.inputs) {
             const bool known = slot == absent || slots.contains(slot);
             const Value* fixed = known ? nullptr : constant(slot);

@@ -32,6 +32,7 @@ public:
     // The nodes `members`, in this order and with one output each, as a graph of those inputs: what a node that stands
     // for them is made of, for files and for operands that it does not take. The last one's output is the graph's.
     GraphRef body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const;
+    GraphRef body_of(std::vector<Node> members, const std::vector<int>& inputs) const;
 
     // `replacement` takes the place of the last of `old`, the others disappear.
     void replace(const std::vector<std::size_t>& old, Node replacement);

@@ -63,10 +63,59 @@ std::optional<Node> product_of_blocks(Rewriter& rewriter, const Node& node)
     return product;
 }
 
+// Element types of values, as far as they follow from inputs, constants and operators that keep them.
+class Types {
+public:
+    explicit Types(const Graph& graph)
+    {
+        for (std::size_t i = 0; i < graph.inputs.size() && i < graph.input_ports.size(); ++i)
+            if (graph.input_ports[i].kind == Port::Kind::tensor)
+                types_[graph.inputs[i]] = graph.input_ports[i].type;
+        for (const auto& [slot, value] : graph.constants)
+            if (value.is_tensor())
+                types_[slot] = value.type();
+    }
+
+    ElementType of(int slot) const
+    {
+        const auto found = types_.find(slot);
+        return found == types_.end() ? ElementType::undefined : found->second;
+    }
+
+    // To be called of each node in turn.
+    void see(const Node& node)
+    {
+        static const std::set<std::string_view> keeping{
+            "Add",   "Clip",   "Concat",  "Div",       "Erf",     "Exp",       "Expand",             "Gather",
+            "Gelu",  "Gemm",   "MatMul",  "Mul",       "Neg",     "Pow",       "LayerNormalization", "ReduceMean",
+            "Relu",  "Reshape", "Sigmoid", "Slice",    "Softmax", "Split",     "RMSNormalization",   "Sqrt",
+            "Sub",   "Squeeze", "Tanh",    "Transpose", "Unsqueeze"};
+        static const std::set<std::string_view> testing{"And",   "Equal", "Greater", "GreaterOrEqual", "IsInf",
+                                                        "IsNaN", "Less",  "Not",     "LessOrEqual",    "Or"};
+        ElementType type = ElementType::undefined;
+        if (!node.domain.empty() || node.body || node.inputs.empty())
+            return;
+        if (node.op_type == "Cast")
+            type = static_cast<ElementType>(attribute_of<std::int64_t>(node, "to", 0));
+        else if (keeping.contains(node.op_type))
+            type = of(node.inputs[0]);
+        else if (node.op_type == "Where" && node.inputs.size() == 3)
+            type = of(node.inputs[1]);
+        else if (testing.contains(node.op_type))
+            type = ElementType::boolean;
+        for (std::size_t i = 0; i < node.outputs.size() && (i == 0 || node.op_type == "Split"); ++i)
+            if (node.outputs[i] != absent)
+                types_[node.outputs[i]] = type;
+    }
+
+private:
+    std::map<int, ElementType> types_;
+};
+
 // Finds nodes whose result is one of their operands, in the order of the graph.
 class Copies {
 public:
-    explicit Copies(const Graph& graph)
+    explicit Copies(const Graph& graph) : types_(graph)
     {
         for (const auto& [slot, value] : graph.constants)
             if (is_host_tensor(value))
@@ -78,11 +127,12 @@ public:
     // The slot of that operand, or absent. To be asked of each node in turn.
     int original(const Node& node)
     {
+        types_.see(node);
         const bool plain = node.domain.empty() && !node.body && node.outputs.size() == 1 && node.outputs[0] != absent &&
                            !node.inputs.empty() && node.inputs[0] != absent;
         if (!plain)
             return absent;
-        if (node.op_type == "Identity")
+        if (node.op_type == "Identity" || converts_nothing(node))
             return node.inputs[0];
         if (node.op_type == "Squeeze")
             return unsqueezed(node);
@@ -93,6 +143,13 @@ public:
     }
 
 private:
+    bool converts_nothing(const Node& node) const
+    {
+        const ElementType type = types_.of(node.inputs[0]);
+        return node.op_type == "Cast" && type != ElementType::undefined &&
+               static_cast<std::int64_t>(type) == attribute_of<std::int64_t>(node, "to", 0);
+    }
+
     // The operand of a sum with nothing, or of a product with one.
     int unchanged(const Node& node) const
     {
@@ -144,6 +201,7 @@ private:
         int original = absent;
         std::vector<std::int64_t> axes;
     };
+    Types types_;
     std::map<int, const Value*> constants_;
     std::map<int, Unsqueezed> unsqueezes_;           // by what they write
 };

@@ -21,16 +21,53 @@ Tensor with_batch(const Tensor& t)
     return view;
 }
 
+// Axes in the order that attention has them, of which an attribute names the last ones.
+std::vector<std::size_t> order_of(const Call& call, const char* name, std::size_t dims)
+{
+    std::vector<std::size_t> last, result;
+    for (const std::int64_t axis : call.ints_attribute(name))
+        last.push_back(call.axis(axis, dims));
+    for (std::size_t axis = 0; axis < dims; ++axis)
+        if (std::ranges::find(last, axis) == last.end())
+            result.push_back(axis);
+    result.insert(result.end(), last.begin(), last.end());
+    return result;
+}
+
+Tensor in_order(const Tensor& t, const std::vector<std::size_t>& order)
+{
+    Tensor view = t;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        view.shape[i] = t.shape[order[i]];
+        view.strides[i] = t.strides[order[i]];
+    }
+    return view;
+}
+
+Dims shape_in_order(const Call& call, std::size_t input, const char* name)
+{
+    const Dims& shape = call.shape(input);
+    const auto order = order_of(call, name, shape.size());
+    Dims result = shape;
+    for (std::size_t i = 0; i < order.size(); ++i)
+        result[i] = shape[order[i]];
+    return result;
+}
+
 // Inputs 4 and 5 multiply q and k: numbers that the host knows.
 constexpr std::size_t factors = 4;
 
 // Whether the kernel takes q [..., L, E], the turned k [..., E, S], v [..., S, Ev] and the mask as they are.
 bool one_kernel(const Call& call)
 {
-    const Dims &q = call.shape(0), &k = call.shape(1), &v = call.shape(2);
-    const std::size_t dims = q.size();
-    if ((dims != 3 && dims != 4) || k.size() != dims || v.size() != dims)
+    const std::size_t dims = call.shape(0).size();
+    if ((dims != 3 && dims != 4) || call.shape(1).size() != dims || call.shape(2).size() != dims)
         return false;
+    const std::int64_t axis = call.integer_attribute("axis", -1);      // of the softmax
+    if (axis != -1 && axis + 1 != static_cast<std::int64_t>(dims))
+        return false;
+    const Dims q = shape_in_order(call, 0, "q_axes"), k = shape_in_order(call, 1, "k_axes"),
+               v = shape_in_order(call, 2, "v_axes");
     for (std::size_t i = 0; i < call.inputs(); ++i) {
         if (call.has(i) && (call.type(i) != call.type(0) || is_narrow(call.type(i))))
             return false;
@@ -63,16 +100,23 @@ void fused_attention(Call& call)
             arguments.push_back(call.has(i) ? call.input(i) : Value());
         return call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
     }
-    const Tensor q = call.tensor(0), v = call.tensor(2);
-    const std::size_t rows = q.dim() - 2, heads = q.dim() - 3;
-    const bool joins = call.integer_attribute("joins", 0) != 0;
+    const std::size_t dims = call.shape(0).size(), rows = dims - 2, heads = dims - 3;
+    const Tensor q = in_order(call.tensor(0), order_of(call, "q_axes", dims)),
+                 k = in_order(call.tensor(1), order_of(call, "k_axes", dims)),
+                 v = in_order(call.tensor(2), order_of(call, "v_axes", dims));
+    const bool joins = call.integer_attribute("joins", 0) != 0 && !call.has_attribute("y_axes");
+    const auto order = order_of(call, "y_axes", dims);
     Dims shape = q.shape;
     shape[rows + 1] = v.shape.back();
+    Dims outer = shape;
+    for (std::size_t i = 0; i < dims; ++i)
+        outer[order[i]] = shape[i];
     if (joins)
-        std::swap(shape[rows], shape[heads]);
-    const Tensor dense = call.allocate(shape, q.dtype), y = joins ? dense.transpose(heads, rows) : dense;
-    call.output(0, Value(y));
-    Attention problem{with_batch(q), with_batch(call.tensor(1)).transpose(2, 3), with_batch(v), {}};
+        std::swap(outer[rows], outer[heads]);
+    const Tensor dense = call.allocate(outer, q.dtype), result = joins ? dense.transpose(heads, rows) : dense,
+                 y = in_order(result, order);
+    call.output(0, Value(result));
+    Attention problem{with_batch(q), with_batch(k).transpose(2, 3), with_batch(v), {}};
     problem.scale = call.attribute<float>("scale");
     for (std::size_t i = factors; i < call.inputs(); ++i)
         if (call.has(i))
