@@ -12,8 +12,8 @@ bool is_plain_node(const Node* node, std::string_view op_type, std::size_t input
 // Cast to a floating-point type.
 bool is_conversion_of_floats(const Node* node);
 
-// The last axes in the order that attention has them: [..., rows, columns]; negative ones are counted from the end. Those
-// that are not named stay in front; empty: as they are.
+// The last axes in the order that attention has them: [..., rows, columns]; negative ones are counted from the end.
+// Those that are not named stay in front; empty: as they are.
 using TrailingAxes = std::vector<std::int64_t>;
 
 struct ScoreProduct {

@@ -1,5 +1,7 @@
 // Models from files and bytes.
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -12,10 +14,19 @@ namespace clprim::onnx {
 
 namespace {
 
+// What ONNX Runtime's own format (.ort) begins with: an offset, and its name.
+using Beginning = std::array<std::byte, 8>;
+
+bool is_of_onnxruntime(const Beginning& beginning) { return std::memcmp(beginning.data() + 4, "ORTM", 4) == 0; }
+
 // `parse(proto)` says whether the bytes were a message.
 template <class Parse>
-std::shared_ptr<Model> read_bytes(std::uintmax_t size, const ModelFolder& folder, const Parse& parse)
+std::shared_ptr<Model> read_bytes(std::uintmax_t size, const Beginning& beginning, const ModelFolder& folder,
+                                  const Parse& parse)
 {
+    require(!is_of_onnxruntime(beginning), "a model in ONNX Runtime's own format (.ort), which is not read; ONNX "
+            "Runtime itself writes it as ONNX: make an InferenceSession of it with "
+            "SessionOptions.optimized_model_filepath and the configuration entry session.save_model_format = ONNX");
     pb::ModelProto proto;
     require(size <= 0x7fffffff, "an ONNX file is at most 2 GiB; larger models keep their data in external files");
     require(parse(proto), "not an ONNX model, or truncated (", size, " bytes)");
@@ -46,7 +57,10 @@ std::shared_ptr<const Model> read_files(std::vector<ModelFile> files, const std:
 {
     const ModelFile first = files[0];
     Source source(first);
-    auto model = read_bytes(first.bytes(), {folder, &files}, [&](pb::ModelProto& proto) {
+    Beginning beginning{};
+    if (first.bytes() >= beginning.size())
+        first.read(0, beginning);
+    auto model = read_bytes(first.bytes(), beginning, {folder, &files}, [&](pb::ModelProto& proto) {
         google::protobuf::io::CopyingInputStreamAdaptor stream(&source);
         return proto.ParseFromZeroCopyStream(&stream);
     });
@@ -95,7 +109,9 @@ OnnxModel OnnxModel::from_bytes(std::span<const std::byte> bytes, const std::fil
     onnx::ModelFolder where{.files = &files};
     if (!folder.empty())
         where.path = folder;
-    return OnnxModel(onnx::read_bytes(bytes.size(), where, [&](onnx::pb::ModelProto& proto) {
+    onnx::Beginning beginning{};
+    std::ranges::copy(bytes.first(std::min(bytes.size(), beginning.size())), beginning.begin());
+    return OnnxModel(onnx::read_bytes(bytes.size(), beginning, where, [&](onnx::pb::ModelProto& proto) {
         return proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
     }));
 }

@@ -57,6 +57,7 @@ def test_no_model():
     refuses(b"", "the model has no graph")
     refuses(os.urandom(1000), "not an ONNX model")
     refuses("/no/such/file.onnx", "/no/such/file.onnx")
+    refuses(b"\x14\0\0\0ORTM" + os.urandom(1000), "own format .*session.save_model_format = ONNX")
     with pytest.raises(TypeError, match="path, bytes"):
         clprim.Session(3)
 
