@@ -60,6 +60,24 @@ def test_long_lines(mode, antialias, how):
     compare(torch.randn(1, 21, 5, 333).to(memory_format=torch.channels_last), mode=mode, antialias=antialias, **how)
 
 
+# On CPUs lines of several pixels are added up first where channels are few, or places share what they read.
+@pytest.mark.parametrize("channels", [2, 3, 4, 7, 9, 16, 20, 130])
+@pytest.mark.parametrize("mode, antialias", [("bilinear", False), ("bilinear", True), ("bicubic", True)])
+def test_channels_last_lines(mode, antialias, channels):
+    torch.manual_seed(0)
+    for *shape, size in ((2, channels, 9, 40, (4, 9)), (1, channels, 5, 33, (11, 90)), (1, channels, 3, 300, (2, 7))):
+        x = torch.randn(shape).to(memory_format=torch.channels_last)
+        compare(x, mode=mode, antialias=antialias, size=size)
+        pixels = (x * 60 + 128).clamp(0, 255).round()
+        wanted = F.interpolate(pixels, mode=mode, antialias=antialias, size=size).clamp(0, 255)
+        got = F.interpolate(pixels.byte().to(device), mode=mode, antialias=antialias, size=size).cpu()
+        assert (got.float() - wanted).abs().max() < 0.501
+    x = torch.randn(1, channels, 6, 24).to(memory_format=torch.channels_last)
+    x[:, 1, 3, 7], x[:, 0, 0, 1] = torch.inf, torch.nan   # neighbours in memory are other channels
+    how = dict(mode=mode, antialias=antialias, size=(4, 31))
+    assert_close(F.interpolate(x.to(device), **how).cpu(), F.interpolate(x, **how), equal_nan=True)
+
+
 def test_lines_beyond_any_block():
     compare(torch.randn(1, 2, 3, 9001), mode="bilinear", size=(2, 9))
     compare(torch.randn(1, 2, 3, 4).double(), mode="bilinear", size=(2, 9001))   # sums of thousands

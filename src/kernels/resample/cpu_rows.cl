@@ -6,6 +6,8 @@
 
 #define lanes_float(lane) as_uint16(lane)
 #define lanes_double(lane) convert_ulong16(lane)
+#define taps_float(count) (count)
+#define taps_double(count) convert_long16(count)
 
 // Elements [at, at + n) of the lines that z0 and y0 read, weighted.
 static inline sums_t sum_lines(const __global storage_t(X)* x, const __global ACC* weights, const resample_t* p,
@@ -34,7 +36,8 @@ static inline sums_t take_places(const ACC* line, int begin, const resample_t* p
         const sums_t high = vload16(1, line + (base - begin));
 #endif
         sums_t sum = 0;
-        for (int k = 0; k < TAPS; ++k) {
+        const int most_taps = TAPS ? TAPS : p->taps[2];
+        for (int k = 0; k < most_taps; ++k) {
             const int16 lane = clamp(vload16(0, first + o) + k, 0, most) - base;
 #if WINDOWS == 2
             const sums_t taken = shuffle2(low, high, CLPRIM_CAT(lanes_, ACC)(lane));
@@ -42,9 +45,14 @@ static inline sums_t take_places(const ACC* line, int begin, const resample_t* p
             const sums_t taken = shuffle(low, CLPRIM_CAT(lanes_, ACC)(lane));
 #endif
 #ifdef UNWEIGHTED
-            sum += taken;
+            const sums_t product = taken;
 #else
-            sum += vload16(0, weights + k * p->out[2] + o) * taken;
+            const sums_t product = vload16(0, weights + k * p->out[2] + o) * taken;
+#endif
+#if TAPS
+            sum += product;
+#else
+            sum += k < CLPRIM_CAT(taps_, ACC)(vload16(0, first + p->out[2] + o)) ? product : (sums_t)0;
 #endif
         }
         return sum;

@@ -142,11 +142,18 @@ public:
         if (queue.device().kind != DeviceKind::cpu) {
             run_elements(queue, 4);
         } else if (channels_last_) {
-            run_lines(queue, "kernels/resample/cpu_pixels.cl", "resample_pixels", vector_lanes, "");
+            if (const std::size_t columns = pixel_columns(); columns > 0)
+                run_lines(queue, "kernels/resample/cpu_pixel_lines.cl", "resample_pixel_lines", columns,
+                          detail::concat(" -DTOGETHER=", lanes(), " -DMOST=", most_length,
+                                         sizes_.channels >= vector_lanes ? " -DVECTORS" : ""),
+                          static_cast<cl_uint>(columns));
+            else
+                run_lines(queue, "kernels/resample/cpu_pixels.cl", "resample_pixels", vector_lanes,
+                          detail::concat(" -DCOLUMNS=", vector_lanes));
         } else if (const auto cut = columns_of(*tables_[2])) {
-            const int window = taps_ > 0 ? longest(*tables_[2], vector_lanes) : 3 * vector_lanes;
+            const int window = longest(*tables_[2], vector_lanes);
             run_lines(queue, "kernels/resample/cpu_rows.cl", "resample_rows", cut->count,
-                      detail::concat(" -DLENGTH=", cut->length, " -DWINDOWS=",
+                      detail::concat(" -DCOLUMNS=", cut->count, " -DLENGTH=", cut->length, " -DWINDOWS=",
                                      window <= 2 * vector_lanes ? blocks(window, vector_lanes) : 0));
         } else {
             run_elements(queue, 1);
@@ -177,9 +184,34 @@ private:
                      places, weights, sizes_);
     }
 
+    // Channels that cpu_pixel_lines.cl takes at a time.
+    int lanes() const
+    {
+        return sizes_.channels <= 4 ? 4 : sizes_.channels <= 8 ? 8 : vector_lanes;
+    }
+
+    // Places of a line that a work-item of cpu_pixel_lines.cl owns; none where cpu_pixels.cl, which adds up what each
+    // place reads by itself, has less to do.
+    std::size_t pixel_columns() const
+    {
+        const auto channels = static_cast<std::int64_t>(sizes_.channels);
+        int columns = most_columns;
+        while (columns > 0 && std::max(longest(*tables_[2], columns), columns) * channels > most_length)
+            columns /= 2;
+        if (columns == 0)
+            return 0;
+        // Vectors that are read for a line of y: elements beside whole vectors are loaded one by one.
+        const double lines = double(sizes_.taps[0]) * sizes_.taps[1], width = sizes_.out[2];
+        const double apart = double(blocks(channels, vector_lanes)) * (channels % vector_lanes ? vector_lanes : 1);
+        const double shared = blocks(width, columns) * double(longest(*tables_[2], columns) * channels) / vector_lanes;
+        const double taken = double(blocks(channels, lanes()));
+        return lines * shared + width * sizes_.taps[2] * taken < lines * width * sizes_.taps[2] * apart ? columns : 0;
+    }
+
     // By a CPU's kernel, whose work-items own blocks of `columns` places of some lines.
+    template <class... Arguments>
     void run_lines(Queue& queue, const char* file, const char* kernel, std::size_t columns,
-                   const std::string& options) const
+                   const std::string& options, Arguments... arguments) const
     {
         const std::size_t width = static_cast<std::size_t>(sizes_.out[2]), parts = blocks(width, columns);
         const std::size_t lines = rows() * (channels_last_ ? images() : sizes_.planes);
@@ -188,10 +220,9 @@ private:
         const std::size_t most = lines * parts / (4 * std::size_t{queue.device().compute_units});
         const std::size_t each = std::min(blocks(8192, line_elements), std::max<std::size_t>(most, 1));
         const auto [weights, places] = upload<Acc>(queue, tables_);
-        const Program& program =
-            queue.context().program(file, detail::concat(options_, " -DCOLUMNS=", columns, options));
+        const Program& program = queue.context().program(file, options_ + options);
         queue.launch(program.kernel(kernel), Range::groups({parts, blocks(lines, each), 1}, {1, 1, 1}), x_, y_, places,
-                     weights, sizes_, static_cast<cl_uint>(each));
+                     weights, sizes_, static_cast<cl_uint>(each), arguments...);
     }
 
     const Tensor &x_, &y_;
