@@ -22,6 +22,25 @@ def test_every_dtype(dtype):
     compare(lambda x: torch.cumsum(x, 1, dtype=torch.float32), x.real if x.is_complex() else x)
 
 
+# CPUs walk eight rows at once where these lie behind each other: whole eights of elements, pairs of four, what is left.
+@pytest.mark.parametrize("rows, n", [(8, 8), (21, 4), (40, 5), (17, 16), (9, 23), (300, 64), (900, 67), (3, 12)])
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + [torch.bool])
+def test_dense_rows(rows, n, dtype):
+    torch.manual_seed(rows)
+    x = torch.randn(rows, n)
+    if dtype.is_floating_point:
+        x[1, 2], x[0, 0], x[-1, -1], x[rows // 2, 1] = torch.inf, -0.0, torch.nan, -torch.inf
+    x = x.to(dtype) if dtype.is_floating_point else (x * 3).abs().to(dtype)
+    for operation in (torch.cumsum, torch.cumprod):
+        wanted = operation(x.double() if dtype.is_floating_point else x, 1)
+        got = operation(x.to(device), 1).cpu()
+        torch.testing.assert_close(got, wanted.to(got.dtype), equal_nan=True)
+        torch.testing.assert_close(operation(x.to(device)[1:], 1).cpu(), wanted[1:].to(got.dtype), equal_nan=True)
+        if dtype.is_floating_point:
+            y = x.to(device)
+            torch.testing.assert_close(getattr(y, operation.__name__ + "_")(1).cpu(), got, equal_nan=True)
+
+
 @pytest.mark.parametrize("shape, dim", SHAPES)
 def test_extremes(shape, dim):
     x = torch.randint(-50, 50, shape).float()

@@ -1,6 +1,6 @@
 // Resampling of channels_last tensors on CPUs where neighbouring places share what they read, or channels are few: a
 // work-item owns `columns` places of some lines of y. For each line it adds up lines of x, whole vectors of pixels and
-// channels, then takes places out of the sums, TOGETHER channels at a time. Launch: (blocks of columns, blocks of lines).
+// channels, then takes places out of the sums, TOGETHER channels at a time. Launch: (blocks of columns, of lines).
 // Options: those of axes.cl; -DTOGETHER=4, 8 or 16, no less than channels if these are fewer than 16, else -DVECTORS;
 // -DMOST: elements of a block on either side.
 #include "kernels/resample/cpu_sums.cl"

@@ -91,6 +91,33 @@ void scan_on_cpu(Queue& queue, const Lines& lines, const Program& program)
     pass("scan_pieces");
 }
 
+// Whether the rows of a tensor lie densely behind each other, so that cpu_rows.cl walks eight at once.
+bool rows_on_cpu(const Lines& lines, std::string_view scan, const Device& device)
+{
+    const DataType dtype = lines.out.dtype;
+    const bool floats = is_floating_point(dtype);
+    if ((scan != "sum" && scan != "product") || is_complex(dtype) || (floats && !device.fp64) ||
+        !lines.input.is_contiguous() || !lines.out.is_contiguous() || lines.axis + 1 != lines.out.dim() || lines.n < 4)
+        return false;
+    // Sums of integers along longer rows are found by exchanging lanes of a vector (cpu_scan.cl).
+    return lines.n < 64 || ((floats || scan == "product") && lines.starts.numel() >= 64 * device.compute_units);
+}
+
+void scan_rows_on_cpu(Queue& queue, const Lines& lines, std::string options)
+{
+    constexpr std::int64_t beside = 8, elements = 8192;   // beside: ROWS of cpu_rows.cl
+    const DataType dtype = lines.out.dtype;
+    const std::string computed(opencl_compute_type(dtype));
+    const bool wide = options.find("-DIN_DOUBLE") != std::string::npos;
+    options += detail::concat(detail::define("FROM", lines.input.dtype), " -DC8=", computed, "8 -DV8=",
+                              wide ? "double" : computed, 8);
+    const std::int64_t rows = lines.starts.numel();
+    const std::int64_t each = std::max<std::int64_t>(elements / lines.n / beside, 1) * beside;
+    queue.launch(queue.context().program("kernels/scan/cpu_rows.cl", options).kernel("scan_rows"),
+                 Range::groups((rows + each - 1) / each, 1), lines.input, lines.out, cl_ulong(rows), cl_uint(lines.n),
+                 cl_uint(each));
+}
+
 // One work-item for each line, or for each of about as many chunks as they have elements.
 void scan_side_by_side(Queue& queue, const Lines& lines, const std::string& options)
 {
@@ -218,6 +245,8 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
     const std::string from = other ? detail::define("FROM", lines.input.dtype) : "";
     if (queue.device().kind != DeviceKind::cpu)
         return scan_on_gpu(queue, lines, scan, options + from);
+    if (rows_on_cpu(lines, scan, queue.device()))
+        return scan_rows_on_cpu(queue, lines, options);
     // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
     const bool dense = lines.input.dim() == 0 || lines.input.stride(lines.axis) == 1;
     const std::int64_t count = lines.starts.numel();
