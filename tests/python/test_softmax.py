@@ -25,6 +25,26 @@ def test_softmax(name, shape, dim, dtype):
     assert_close(torch.autograd.grad(y, leaf, g.to(device))[0].cpu(), expected)
 
 
+# CPUs turn sixteen short rows at a time, of which the last may be fewer.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("rows, n", [(16, 1), (50, 2), (33, 5), (35, 8), (700, 15), (47, 16), (49, 17), (31, 40),
+                                     (95, 48), (60, 64)])
+def test_short_rows(name, rows, n, dtype):
+    torch.manual_seed(rows)
+    function, backward = getattr(torch, name), getattr(torch.ops.aten, f"_{name}_backward_data")
+    x = (torch.randn(rows + 1, n) * 5).to(dtype)[1:]
+    x[0, 0], x[3], x[5, n - 1] = torch.nan, -torch.inf, torch.inf
+    x[7, :n - 1] = -torch.inf
+    expected = function(x.float(), 1)
+    assert_close(function(x.to(device), 1).cpu(), expected.to(dtype), equal_nan=True)
+    if dtype != torch.float32:
+        assert_close(function(x.to(device), 1, dtype=torch.float32).cpu(), expected, equal_nan=True)
+    g, y = torch.randn(rows, n).to(dtype), expected.to(dtype)
+    expected = backward(g.float(), y.float(), 1, torch.float32).to(dtype)
+    assert_close(backward(g.to(device), y.to(device), 1, dtype).cpu(), expected, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_layouts_and_types(name):
     function = getattr(torch, name)

@@ -1,7 +1,7 @@
 // Cumulative sums and products on CPUs along many dense rows, each behind the other. Every step along a row waits for
 // the step before, so a work-item takes eight rows at once: eight elements of each are turned, so that a vector has
-// those of a column, and the results are turned back. Options: those of state.cl; -DFROM: the input's dtype; -DC8, -DV8:
-// vectors of eight of compute_t(T) and of what sums are added up in.
+// those of a column, and the results are turned back. Options: those of state.cl; -DFROM: the input's dtype; -DC8,
+// -DV8: vectors of eight of compute_t(T) and of what sums are added up in.
 #include "core/dtype.cl"
 #include "kernels/scan/state.cl"
 

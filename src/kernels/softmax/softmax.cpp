@@ -107,6 +107,16 @@ struct Parts {
     }
 };
 
+// Rows so short, and so many, that a CPU's work-items turn sixteen of them (cpu_turned.cl): those that fill no vector,
+// and those whose logarithm, or adding up of lanes, takes longer than turning.
+constexpr std::int64_t most_turned = 64, rows_turned = 16;
+bool turns(const Device& device, const Split& split, DataType acc, bool forward, bool log)
+{
+    const cl_uint most = !forward ? 15 : log ? most_turned : 48;
+    return device.kind == DeviceKind::cpu && acc == DataType::float32 && split.inner == 1 && split.n <= most &&
+           split.outer >= rows_turned;
+}
+
 // `direction` is forward or backward; x has the input's dtype, y the output's.
 template <class... Tensors>
 void run(Queue& queue, const std::string& direction, DataType x, DataType y, bool log, const Split& split,
@@ -134,6 +144,15 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
         const Tensor partial =
             queue.context().empty({2, std::int64_t(range.global[0] / team.size * split.outer)}, acc, queue);
         return Parts{queue, program, range, partial, split.n, cl_uint(part)}.run(tensors...);
+    }
+    if (turns(queue.device(), split, acc, direction == "forward", log)) {
+        constexpr std::int64_t elements = 4096;   // of a work-item
+        const cl_uint share = std::max<std::int64_t>(elements / split.n / rows_turned, 1) * rows_turned;
+        const Program& program = queue.context().program("kernels/softmax/softmax.cl",
+                                                         options + " -DMOST=" + std::to_string(most_turned));
+        queue.launch(program.kernel(direction + "_turned"), Range::groups(detail::divide_up(split.outer, share), 1),
+                     tensors..., split.outer, split.n, share);
+        return;
     }
     if (kept)
         options += " -DKEPT=" + std::to_string(std::bit_ceil((split.n + lanes - 1) / lanes));
