@@ -1,7 +1,7 @@
 // Updates through an index on CPUs, as in accumulate.cl, for what a dtype need not round once: a work-item owns `width`
 // lines at most of each of `rows` rows of lines side by side, and of what they reach a part; it walks the entries in
 // their order. Launch: (blocks of lines, blocks of rows, parts), parts a power of two.
-// -DT, -DINDEX, -DREDUCE_*: as there; -DSTILL: lines side by side share their index; -DSELF_STEP=n, -DSOURCE_STEP=n:
+// -DT, -DINDEX, -DREDUCE_*: as there; -DSOURCE: dtype of source, if not T; -DSTILL: lines side by side share their index; -DSELF_STEP=n, -DSOURCE_STEP=n:
 // how far such lines lie apart, where that is known; -DALONG: entries lie closer together than lines do, which are
 // walked alone, and with -DDENSE one beside the other in all operands.
 #include "core/dtype.cl"
@@ -10,6 +10,9 @@
 #include "kernels/index/combine.cl"
 #include "kernels/index/geometry.cl"
 
+#ifndef SOURCE
+#define SOURCE T
+#endif
 #ifndef SELF_STEP
 #define SELF_STEP lines.strides[0][0]
 #endif
@@ -34,21 +37,21 @@ static inline bool is_of(long at, uint part, uint parts)
 }
 
 #ifdef STILL
-static inline void update_row(__global storage_t(T)* restrict self, const __global storage_t(T)* restrict source,
+static inline void update_row(__global storage_t(T)* restrict self, const __global storage_t(SOURCE)* restrict source,
                               long self_step, long source_step, uint count)
 {
     for (uint i = 0; i < count; ++i)
-        store(T, self, i * self_step, combine(load(T, self, i * self_step), load(T, source, i * source_step)));
+        store(T, self, i * self_step, combine(load(T, self, i * self_step), load(SOURCE, source, i * source_step)));
 }
 #endif
 
-static inline void update(__global storage_t(T)* self, const __global storage_t(T)* source)
+static inline void update(__global storage_t(T)* self, const __global storage_t(SOURCE)* source)
 {
-    store(T, self, 0, combine(load(T, self, 0), load(T, source, 0)));
+    store(T, self, 0, combine(load(T, self, 0), load(SOURCE, source, 0)));
 }
 
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void accumulate(__global storage_t(T)* self, ulong self_offset, const __global storage_t(T)* source,
+__kernel void accumulate(__global storage_t(T)* self, ulong self_offset, const __global storage_t(SOURCE)* source,
                          ulong source_offset, const __global storage_t(INDEX)* index, ulong index_offset, long entries,
                          long source_stride, long index_stride, axis_t axis, __global int* errors, int operator_code,
                          uint width, uint rows, geometry_t lines)
@@ -63,14 +66,14 @@ __kernel void accumulate(__global storage_t(T)* self, ulong self_offset, const _
         offset_t o[OPERANDS];
         geometry_offsets(lines, row * columns + first, o);
         __global storage_t(T)* to = self + o[0];
-        const __global storage_t(T)* from = source + o[1];
+        const __global storage_t(SOURCE)* from = source + o[1];
         const __global storage_t(INDEX)* through = index + o[2];
         long at;
 #ifdef ALONG
         for (uint i = 0; i < count; ++i) {
             const __global storage_t(INDEX)* own = through + (long)i * lines.strides[2][0];
             __global storage_t(T)* line = to + (long)i * SELF_STEP;
-            const __global storage_t(T)* values = from + (long)i * SOURCE_STEP;
+            const __global storage_t(SOURCE)* values = from + (long)i * SOURCE_STEP;
             const ulong size = axis.size < 0 ? LONG_MAX : axis.size;
             for (long j = 0; j < entries; ++j) {
                 const long asked = own[j * INDEX_STRIDE];

@@ -1,14 +1,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 #include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 #include <clprim/index.hpp>
 #include <clprim/sort.hpp>
 #include <kernels/bins/bins.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 #include <kernels/sort/digits.hpp>
+#include <kernels/team.hpp>
 #include <core/gpu_rate.hpp>
 #include <core/operands.hpp>
 
@@ -102,7 +107,7 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     const bool split = !along && still && columns >= 8 && work.entries >= 1024;
     const auto parts = std::bit_ceil(static_cast<std::uint64_t>(split ? blocks_of(units, wide * high) : 1));
 
-    std::string options = work.options() + (along ? " -DALONG" : still ? " -DSTILL" : "");
+    std::string options = work.options() + detail::define("SOURCE", work.source.dtype) + (along ? " -DALONG" : still ? " -DSTILL" : "");
     if (along && index_stride == 1 && work.source.strides.back() == 1 && axis.stride == 1)
         options += " -DDENSE";
     if (step(0) == 1)
@@ -116,6 +121,44 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     g.set_argument(launch);
     launch.run(Range::groups({static_cast<std::size_t>(wide), static_cast<std::size_t>(high), parts}, {1, 1, 1}));
     queue.expect_errors();
+}
+
+// Whether what lines reach is no more than a few times their entries, all of 16 bits.
+bool suits_wider(const Accumulation& work, const IndexedAxis& axis)
+{
+    constexpr std::int64_t least_lines = 32;   // fewer are sorted: entries of different elements run side by side
+    const std::int64_t lines = work.source.numel() / work.entries;
+    for (std::size_t d = 0; d + 1 < work.self.dim(); ++d)
+        if (work.self.strides[d] == 0 && work.self.size(d) > 1)
+            return false;
+    return (work.self.dtype == DataType::float16 || work.self.dtype == DataType::bfloat16) &&
+           axis.size != index_is_key && lines >= least_lines && axis.size / 2 <= work.entries;
+}
+
+// Updates in float32 of what lines reach, which is rounded when all have been applied.
+void wider_on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
+{
+    Tensor reached = work.self;
+    const std::size_t last = reached.dim() - 1;
+    reached.shape[last] = axis.size;
+    reached.strides[last] = axis.stride;
+    // Axes lie in the same order in both.
+    std::vector<std::size_t> order(reached.dim());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::less(), [&](std::size_t i) { return std::abs(reached.strides[i]); });
+    Tensor wide = queue.context().empty(reached.shape, DataType::float32, queue);
+    std::int64_t step = 1;
+    for (const std::size_t i : order) {
+        wide.strides[i] = step;
+        step *= reached.size(i);
+    }
+    copy(queue, reached, wide);
+    Tensor self = wide;
+    self.shape = work.self.shape;
+    IndexedAxis of_wide = axis;
+    of_wide.stride = wide.strides.back();
+    on_cpu(queue, Accumulation(self, work.source, work.index, work.reduce), of_wide);
+    copy(queue, wide, reached);
 }
 
 // Few lines and many entries, the same for all lines: sorted by where they go, entries of different elements run side
@@ -301,6 +344,8 @@ void reduce_through(Queue& queue, const Tensor& self, const IndexedAxis& axis, c
     if (queue.device().kind == DeviceKind::cpu && !rounded)
         return on_cpu(queue, work, axis);
     const bool shared = shared_by_lines(axis.index);
+    if (shared && queue.device().kind == DeviceKind::cpu && suits_wider(work, axis))
+        return wider_on_cpu(queue, work, axis);
     if (!shared && suit_bins(work, axis, queue.device()))
         return by_bins(queue, work, axis);
     const bool walks = shared && queue.device().kind != DeviceKind::cpu ? !walks_too_long(work, queue.device())
