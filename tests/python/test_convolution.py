@@ -29,6 +29,9 @@ CASES = {
     "depthwise dilated 7x7": (F.conv2d, (1, 6, 19, 13), (6, 1, 7, 7), dict(padding=6, dilation=2, groups=6)),
     "depthwise dilated 3x3": (F.conv2d, (2, 8, 14, 11), (8, 1, 3, 3), dict(padding=1, dilation=2, groups=8)),
     "depthwise 7x7 stride 2": (F.conv2d, (1, 6, 15, 18), (6, 1, 7, 7), dict(padding=3, stride=2, groups=6)),
+    "depthwise 7x7": (F.conv2d, (2, 19, 10, 13), (19, 1, 7, 7), dict(padding=3, groups=19)),
+    "depthwise 7x7 at 7x7": (F.conv2d, (2, 32, 7, 7), (32, 1, 7, 7), dict(padding=3, groups=32)),
+    "depthwise 7x7 half": (F.conv2d, (2, 40, 15, 13), (40, 1, 7, 7), dict(stride=2, padding=2, groups=40)),
     "depthwise 21x1": (F.conv2d, (1, 6, 23, 10), (6, 1, 21, 1), dict(padding=(10, 0), groups=6)),
     "depthwise 11x11": (F.conv2d, (2, 6, 19, 14), (6, 1, 11, 11), dict(padding=5, groups=6)),
     "depthwise 9x13 fours": (F.conv2d, (1, 4, 12, 20), (4, 1, 9, 13), dict(padding=(4, 6), groups=4)),
@@ -102,7 +105,8 @@ def test_dtypes(case, dtype):
 @pytest.mark.parametrize("case", ["3x3", "3x3 batch of 7x7", "1x1", "stride 2", "first layer", "groups", "depthwise",
                                   "depthwise fours", "depthwise stride 2", "depthwise multiplier",
                                   "depthwise dilated", "depthwise dilated 7x7", "depthwise dilated 3x3",
-                                  "depthwise 7x7 stride 2", "transposed", "dilated"])
+                                  "depthwise 7x7 stride 2", "depthwise 7x7", "depthwise 7x7 at 7x7",
+                                  "depthwise 7x7 half", "transposed", "dilated"])
 def test_channels_last(case, weight_format, dtype):
     function, x, w, b, options = make(case, dtype)
     x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=weight_format)

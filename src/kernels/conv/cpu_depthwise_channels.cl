@@ -49,11 +49,13 @@ static inline void one_position(__global stored* result, const __global stored* 
 }
 
 // How four positions walk their columns: those of rows that are added at once, else positions.
-#define MAX_COLUMNS 11
+#define MAX_COLUMNS 13
 #define ROWS_3_1 1
 #define ROWS_3_2 2
 #define ROWS_5_1 3
 #define ROWS_5_2 4
+#define ROWS_7_1 5
+#define ROWS_7_2 6
 typedef struct {
     int kind, inside;            // one of ROWS, or 0; whether all columns are inside of the source
     int columns[MAX_COLUMNS];    // which are, else
@@ -91,6 +93,8 @@ DEFINE_ADD_ROW(3, 1)
 DEFINE_ADD_ROW(3, 2)
 DEFINE_ADD_ROW(5, 1)
 DEFINE_ADD_ROW(5, 2)
+DEFINE_ADD_ROW(7, 1)
+DEFINE_ADD_ROW(7, 2)
 
 // Four positions: a weight is read once for them.
 static inline void four_positions(__global stored* result, const __global stored* source, const __global real* weights,
@@ -117,8 +121,12 @@ static inline void four_positions(__global stored* result, const __global stored
                     add_row_3_2(a, w, channels, from, at);
                 else if (kind == ROWS_5_1)
                     add_row_5_1(a, w, channels, from, at);
-                else
+                else if (kind == ROWS_5_2)
                     add_row_5_2(a, w, channels, from, at);
+                else if (kind == ROWS_7_1)
+                    add_row_7_1(a, w, channels, from, at);
+                else
+                    add_row_7_2(a, w, channels, from, at);
             }
         } else {
             for (int i = 0; i < count; ++i) {
@@ -173,6 +181,7 @@ void conv_depthwise_channels(const __global stored* source, ulong source_offset,
     const int step = p.step[1], pace = step == scale ? 1 : step == 1 && scale == 2 ? 2 : 0;
     columns.kind = taps_x == 3 && pace ? (pace == 1 ? ROWS_3_1 : ROWS_3_2)
                    : taps_x == 5 && pace ? (pace == 1 ? ROWS_5_1 : ROWS_5_2)
+                   : taps_x == 7 && pace ? (pace == 1 ? ROWS_7_1 : ROWS_7_2)
                                          : 0;
     columns.next = (columns.kind ? step : scale) * p.source_strides[3];
     const int reach = (taps_x - 1) * step, low = min(0, reach), high = max(0, reach);

@@ -1,9 +1,9 @@
 // Updates through an index on CPUs, as in accumulate.cl, for what a dtype need not round once: a work-item owns `width`
 // lines at most of each of `rows` rows of lines side by side, and of what they reach a part; it walks the entries in
 // their order. Launch: (blocks of lines, blocks of rows, parts), parts a power of two.
-// -DT, -DINDEX, -DREDUCE_*: as there; -DSOURCE: dtype of source, if not T; -DSTILL: lines side by side share their index; -DSELF_STEP=n, -DSOURCE_STEP=n:
-// how far such lines lie apart, where that is known; -DALONG: entries lie closer together than lines do, which are
-// walked alone, and with -DDENSE one beside the other in all operands.
+// -DT, -DINDEX, -DREDUCE_*: as there; -DSOURCE: dtype of source, if not T; -DSTILL: lines side by side share their
+// index; -DSELF_STEP=n, -DSOURCE_STEP=n: how far such lines lie apart, where that is known; -DALONG: entries lie closer
+// together than lines do, which are walked alone, and with -DDENSE one beside the other in all operands.
 #include "core/dtype.cl"
 #include "core/errors.cl"
 #include "kernels/index/axis.cl"

@@ -107,7 +107,8 @@ void on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
     const bool split = !along && still && columns >= 8 && work.entries >= 1024;
     const auto parts = std::bit_ceil(static_cast<std::uint64_t>(split ? blocks_of(units, wide * high) : 1));
 
-    std::string options = work.options() + detail::define("SOURCE", work.source.dtype) + (along ? " -DALONG" : still ? " -DSTILL" : "");
+    std::string options = work.options() + detail::define("SOURCE", work.source.dtype);
+    options += along ? " -DALONG" : still ? " -DSTILL" : "";
     if (along && index_stride == 1 && work.source.strides.back() == 1 && axis.stride == 1)
         options += " -DDENSE";
     if (step(0) == 1)

@@ -4,8 +4,8 @@
 // with m = max x and s = sum exp(x - m) over the axis. Each pass re-reads the row, which the cache holds, unless -DKEPT
 // says that so many vectors of each work-item are all of it (GPUs): then it is read once, all of it at once.
 //
-// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows; -DPARTS: gpu_parts.cl; -DMOST: cpu_turned.cl.
-// columns: each lane owns one (outer, inner); on GPUs, with -DHIGH, see gpu_columns.cl.
+// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows; see gpu_parts.cl (-DPARTS) and cpu_turned.cl
+// (-DMOST). columns: each lane owns one (outer, inner); on GPUs, with -DHIGH, see gpu_columns.cl.
 // -DX: dtype of x and of the gradient with respect to it; -DY: of y and dy.
 #include "core/dtype.cl"
 #include "core/vector.cl"
