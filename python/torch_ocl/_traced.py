@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from torch_ocl import _after_import
+from torch_ocl import _after_import, _traced_streams
 
 _CONSTANTS = ("is_available", "device_count")
 # Checked in every call: another device may be current.
@@ -15,13 +15,20 @@ _CHECKED = ("current_device", "is_initialized", "get_device_name", "get_device_c
 
 def register() -> None:
     _after_import.adapt({"torch._dynamo.trace_rules": _name_functions,
-                         "torch._dynamo.variables.torch": _fold_constants})
+                         "torch._dynamo.variables.torch": _adapt_functions,
+                         "torch._dynamo.variables.streams": _traced_streams.refuse_contexts,
+                         "torch._dynamo.variables.user_defined": _traced_streams.construct})
 
 
 def _name_functions(module) -> None:
-    for name in (*_CONSTANTS, *_CHECKED):
+    for name in (*_CONSTANTS, *_CHECKED, *_traced_streams.FUNCTIONS):
         module.manual_torch_name_rule_map[f"torch.ocl.{name}"] = module.TorchInGraphFunctionVariable
     module.get_torch_obj_rule_map.cache_clear()
+
+
+def _adapt_functions(module) -> None:
+    _fold_constants(module)
+    _traced_streams.handle_functions(module)
 
 
 def _fold_constants(module) -> None:

@@ -8,8 +8,7 @@ from torch_ocl import _state
 
 __all__ = ["Event", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream", "stream"]
 
-
-_DEVICE_TYPE = 20   # of c10::DeviceType::PrivateUse1
+DEVICE_TYPE = 20   # of c10::DeviceType::PrivateUse1
 
 
 class Stream(torch.Stream):
@@ -20,7 +19,7 @@ class Stream(torch.Stream):
             return super().__new__(cls, priority=priority, **kwargs)
         index = _state.index_of(device)
         stream_id = _state.c().new_stream(index, priority)
-        return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
+        return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=DEVICE_TYPE)
 
     @property
     def priority(self) -> int:
