@@ -347,3 +347,21 @@ def test_float64_without_fp64_is_an_error_before_launch():
     assert torch.equal(x.cpu(), torch.ones(3, dtype=torch.float64))
     with pytest.raises(NotImplementedError, match="float64"):
         x.float()
+
+
+# A work-item of a CPU moves several blocks of few elements, the last one what is left of them.
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("shape, times", [((1003, 4), 3), ((3001, 64), 4), ((517, 9), 2), ((5, 401, 17), 3)], ids=str)
+def test_many_short_blocks(shape, times, dtype):
+    x = values(dtype, *shape)
+    x_there = x.to(device)
+    same(x_there.repeat_interleave(times, -2).cpu(), x.repeat_interleave(times, -2))
+    same(x_there.unsqueeze(-2).expand(*shape[:-1], times, shape[-1]).contiguous().cpu(), x.repeat_interleave(times, -2)
+         .view(*shape[:-1], times, shape[-1]))
+    same(x_there.unsqueeze(-2).expand(*shape[:-1], times, shape[-1]).float().cpu(),
+         x.unsqueeze(-2).expand(*shape[:-1], times, shape[-1]).float())
+    wide = torch.zeros(*shape[:-1], times, shape[-1] + 1, dtype=dtype, device=device)
+    wide[..., 1:] = x_there.unsqueeze(-2)
+    expected = torch.zeros(*shape[:-1], times, shape[-1] + 1, dtype=dtype)
+    expected[..., 1:] = x.unsqueeze(-2)
+    same(wide.cpu(), expected)

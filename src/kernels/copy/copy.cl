@@ -163,16 +163,12 @@ static inline void copy_row(const __global storage_t(S)* restrict source, INDEX 
     }
 }
 
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
-                           ulong target_offset, space_t space, int rank, INDEX rows)
+// Of one place of the axes from 2 on, elements [first, last) of axis 0 and [first_row, last_row) of axis 1.
+static inline void copy_place(const __global storage_t(S)* source, __global storage_t(D)* target, const space_t space,
+                              int rank, INDEX n, INDEX first, INDEX last, INDEX first_row, INDEX last_row)
 {
-    source += source_offset;
-    target += target_offset;
-    INDEX n = get_global_id(2), from = 0, to = 0;
+    INDEX from = 0, to = 0;
     ADD_AXES_FROM_2
-    const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);
-    const INDEX first_row = get_global_id(1) * rows, last_row = min(first_row + rows, space.shape[1]);
 #ifdef RAW
     if (space.source[0] == 1 && space.target[0] == 1) {
         const ulong bytes = sizeof(storage_t(S));
@@ -185,6 +181,23 @@ __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, _
     for (INDEX y = first_row; y < last_row; ++y)
         copy_row(source + from + y * space.source[1], space.source[0], target + to + y * space.target[1],
                  space.target[0], first, last);
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, __global storage_t(D)* target,
+                           ulong target_offset, space_t space, int rank, INDEX rows, INDEX outer, INDEX each)
+{
+    source += source_offset;
+    target += target_offset;
+    const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);
+    const INDEX first_row = get_global_id(1) * rows, last_row = min(first_row + rows, space.shape[1]);
+    if (each == 1) {   // apart: Intel's compiler makes slower loops of runs within another
+        copy_place(source, target, space, rank, get_global_id(2), first, last, first_row, last_row);
+        return;
+    }
+    const INDEX last_place = min((INDEX)(get_global_id(2) + 1) * each, outer);
+    for (INDEX place = get_global_id(2) * each; place < last_place; ++place)
+        copy_place(source, target, space, rank, place, first, last, first_row, last_row);
 }
 #else
 // Work-item (x, y, z) owns EACH elements (or fours of them, with QUADS) along axis 0 or 1, and of the further axes the

@@ -205,13 +205,19 @@ bool in_quads(const Tensor& source, const Tensor& target, const CopySpace& space
     return true;
 }
 
-Range cpu_range(const CopySpace& space, Access access)
+// How many places of the axes from 2 on a work-item of a CPU takes where axes 0 and 1 leave it few elements.
+std::size_t places_per_item(const CopySpace& space, const Device& device)
 {
-    const std::size_t x = space.size(0), y = space.size(1);
-    const std::size_t z = space.outer();
-    if (access == Access::transposed)
-        return Range::groups({groups_for(x, tile), groups_for(y, tile), z}, {1, 1, 1});
-    return Range::groups({groups_for(x, chunk), groups_for(y, rows_per_item(space)), z}, {1, 1, 1});
+    const std::size_t rows = rows_per_item(space), elements = std::min<std::size_t>(space.size(0), chunk) * rows;
+    const std::size_t items = groups_for(space.size(0), chunk) * groups_for(space.size(1), rows) * space.outer();
+    const std::size_t most = items / (16 * std::max(1u, device.compute_units));
+    constexpr std::size_t few = 1024;   // take longer to launch than to move
+    return elements < few ? std::clamp<std::size_t>(chunk / elements, 1, std::max<std::size_t>(most, 1)) : 1;
+}
+
+Range cpu_tiles(const CopySpace& space)
+{
+    return Range::groups({groups_for(space.size(0), tile), groups_for(space.size(1), tile), space.outer()}, {1, 1, 1});
 }
 
 Range cpu_blocks(const CopySpace& space, Access access)
@@ -233,9 +239,16 @@ void launch_as(Queue& queue, const Tensor& source, const Tensor& target, const C
     const SpaceArgument<Index> argument(space);
     if (access != Access::strided && in_registers(queue.device(), variant))
         return queue.launch(kernel, cpu_blocks(space, access), source, target, argument, rank);
-    if (queue.device().kind == DeviceKind::cpu)
-        return queue.launch(kernel, cpu_range(space, access), source, target, argument, rank,
-                            static_cast<Index>(rows_per_item(space)));
+    if (queue.device().kind == DeviceKind::cpu) {
+        const std::size_t rows = rows_per_item(space);
+        if (access == Access::transposed)
+            return queue.launch(kernel, cpu_tiles(space), source, target, argument, rank, static_cast<Index>(rows));
+        const std::size_t outer = space.outer(), each = places_per_item(space, queue.device());
+        const Range range = Range::groups({groups_for(space.size(0), chunk), groups_for(space.size(1), rows),
+                                           groups_for(outer, each)}, {1, 1, 1});
+        return queue.launch(kernel, range, source, target, argument, rank, static_cast<Index>(rows),
+                            static_cast<Index>(outer), static_cast<Index>(each));
+    }
     const Spread spread(space, variant.quads, queue.device());
     Range range = spread.range;
     if (access == Access::transposed)
