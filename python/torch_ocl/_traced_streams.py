@@ -1,9 +1,9 @@
 """Streams and events of torch.ocl in compiled code: Dynamo has them in its graphs for torch.Stream, torch.Event and the
 classes of devices that it knows by name. Since PyTorch 2.13; before, they break the graph.
 
-What is computed in another stream is not part of a graph: Inductor copies some results into the layout that their reader
-wants after the event that their stream was to be waited for by, and nothing makes the caller's stream wait for those of a
-backward pass.
+What is computed in another stream is not part of a graph: Inductor copies some results into the layout that their
+reader wants after the event that their stream was to be waited for by, and nothing makes the caller's stream wait for
+those of a backward pass.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// How the sums of a work-group that multiplies by matrix instructions (matrix_tiles.cl) become neighbours in rows: those
-// of one row of fragments of each sub-group pass through local memory at a time.
+// How the sums of a work-group that multiplies by matrix instructions (matrix_tiles.cl) become neighbours in rows:
+// those of one row of fragments of each sub-group pass through local memory at a time.
 //
 //     EACH_QUAD_OF_SUMS(i, j, v, BODY)   the statement, for v, four neighbours from column j on in row i of the block;
 //                                       with -DQUADS_OF_ROWS=1 four from row i on in column j
