@@ -215,6 +215,7 @@ void fuse(Graph& graph, Engine& engine)
         for (const GraphRef& inner : subgraphs(node))
             fuse(*inner, engine);
     skip_copies(graph);
+    merge_equal(graph);
     drop_unread_nodes(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);

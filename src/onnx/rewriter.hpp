@@ -55,6 +55,7 @@ void hoist_invariants(Graph& graph);          // what iterations compute alike, 
                                               // goes ahead of the loop; once its body is folded
 void skip_copies(Graph& graph);               // readers of an Identity, or what amounts to one, read what it copies;
                                               // before there is a Rewriter
+void merge_equal(Graph& graph);               // nodes that compute the same of the same; as above
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
 void fuse_attention(Rewriter& rewriter);      // products around a softmax
