@@ -15,7 +15,8 @@ namespace clprim::onnx {
 namespace {
 
 // Domain, operator, its set, inputs, how many outputs, attributes as bytes: NaN equals itself, 0 is not -0.
-using Key = std::tuple<std::string, std::string, int, std::vector<int>, std::size_t, std::map<std::string, std::string>>;
+using Attributes = std::map<std::string, std::string>;
+using Key = std::tuple<std::string, std::string, int, std::vector<int>, std::size_t, Attributes>;
 
 template <class T>
 std::string bytes_of(const T* values, std::size_t count)
@@ -43,7 +44,7 @@ std::optional<std::string> bytes_of(const Attribute& attribute)
 
 std::optional<Key> key_of(const Node& node)
 {
-    std::map<std::string, std::string> attributes;
+    Attributes attributes;
     for (const auto& [name, attribute] : node.attributes) {
         auto bytes = bytes_of(attribute);
         if (!bytes)
