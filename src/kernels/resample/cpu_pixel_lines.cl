@@ -3,7 +3,7 @@
 // channels, then takes places out of the sums, TOGETHER channels at a time. Launch: (blocks of columns, of lines).
 // Options: those of axes.cl; -DTOGETHER=4, 8 or 16, no less than channels if these are fewer than 16, else -DVECTORS;
 // -DMOST: elements of a block on either side.
-#include "kernels/resample/cpu_sums.cl"
+#include "kernels/resample/cpu_pixel_block.cl"
 
 #define LONG 4   // vectors that are added up at a time
 typedef CLPRIM_CAT(ACC, TOGETHER) lanes_t;
@@ -50,14 +50,7 @@ __kernel void resample_pixel_lines(const __global storage_t(X)* x, ulong x_offse
                                    const __global ACC* weights, ulong weights_offset, resample_t p, uint lines_each,
                                    uint columns)
 {
-    const int o0 = get_global_id(0) * columns, o1 = min(o0 + (int)columns, p.out[2]);
-    const uint rows = p.out[0] * p.out[1];
-    const ulong lines = p.planes / p.channels * (ulong)rows;
-    const ulong end_line = min((get_global_id(1) + 1) * (ulong)lines_each, lines);
-    x += x_offset;
-    y += y_offset;
-    places += places_offset;
-    weights += weights_offset;
+    BEGIN_PIXEL_BLOCK(columns)
     const __global int* first = places + places_of(&p, 2);
     const int begin = clamp(first[o0], 0, p.in[2] - 1);
     const int end = clamp(first[o1 - 1] + first[p.out[2] + o1 - 1], begin, p.in[2]);

@@ -1,19 +1,12 @@
 // Resampling of channels_last tensors on CPUs: a work-item owns COLUMNS places of some lines of y with all channels, 16
 // at a time. Launch: (blocks of columns, blocks of lines). Options: those of axes.cl; -DCOLUMNS=n.
-#include "kernels/resample/cpu_sums.cl"
+#include "kernels/resample/cpu_pixel_block.cl"
 
 __kernel void resample_pixels(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y, ulong y_offset,
                               const __global int* places, ulong places_offset, const __global ACC* weights,
                               ulong weights_offset, resample_t p, uint lines_each)
 {
-    const int o0 = get_global_id(0) * COLUMNS, o1 = min(o0 + COLUMNS, p.out[2]);
-    const uint rows = p.out[0] * p.out[1];
-    const ulong lines = p.planes / p.channels * (ulong)rows;
-    const ulong end_line = min((get_global_id(1) + 1) * (ulong)lines_each, lines);
-    x += x_offset;
-    y += y_offset;
-    places += places_offset;
-    weights += weights_offset;
+    BEGIN_PIXEL_BLOCK(COLUMNS)
     for (ulong line = get_global_id(1) * (ulong)lines_each; line < end_line; ++line) {
         const ulong image = line / rows;
         const int row = line - image * rows, z0 = DIMS == 3 ? row / p.out[1] : 0, y0 = row - z0 * p.out[1];
