@@ -34,6 +34,9 @@ public:
     Block* allocate_block(std::size_t bytes, Queue& queue);   // for owners that keep raw pointers
     void free_block(Block* block) noexcept;
     void record_use(Block& block, Queue& queue);               // also used on this queue: reused only after its work
+    // Whatever is freed from now on is reused only after this queue's work: for queues that work on memory whose last
+    // owner may be gone while they do, as those of callbacks.
+    void await_before_reuse(Queue& queue);
     void empty_cache();
     MemoryStatistics memory_statistics() const;
     void reset_peak_memory_statistics();

@@ -159,6 +159,7 @@ public:
     void flush();
     void finish();                     // waits for all work; then reports deferred errors (IndexError)
     bool idle();                       // true if all work is done; does not wait for it
+    Event unfinished();                // a marker behind all work so far; not recorded where that is known to be done
 
     // Deferred errors: a kernel that meets a bad index records it (core/errors.cl: clprim_index_error) instead of
     // reading or writing out of bounds. Pass error_buffer() and error_code("gather") to such a kernel and call
@@ -200,7 +201,7 @@ private:
     std::size_t staging_bytes_ = 0;
     std::atomic<std::uint64_t> commands_{0};   // enqueued so far; counted after they are
     std::mutex idle_mutex_;
-    cl::Event last_marker_;            // of idle(), after `marked_commands_` of them
+    cl::Event last_marker_;            // of idle() and unfinished(), after `marked_commands_` of them
     std::uint64_t marked_commands_ = 0;
     std::atomic<std::uint64_t> finished_commands_{0};
     mutable std::atomic<bool> lent_{false};

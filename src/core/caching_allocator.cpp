@@ -193,16 +193,18 @@ void CachingAllocator::free(Block* block) noexcept
     statistics_.allocated_bytes.remove(static_cast<std::int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<std::int64_t>(block->requested));
     block->allocated = false;
-    if (block->used_on.empty()) {
-        release(block);
-        return;
-    }
     try {
         Pending pending{block, {}};
         for (int queue : block->used_on)
             pending.events.push_back(context_.queue(queue).record());
+        for (Queue* queue : awaited_)
+            if (Event event = queue->id() == block->queue ? Event() : queue->unfinished(); event.recorded())
+                pending.events.push_back(std::move(event));
         block->used_on.clear();
-        pending_.push_back(std::move(pending));
+        if (pending.events.empty())
+            release(block);
+        else
+            pending_.push_back(std::move(pending));
     } catch (const std::exception&) {
         // The driver refuses even a marker: keep the block out of circulation rather than hand it out too early.
     }
@@ -335,6 +337,13 @@ void CachingAllocator::record_use(Block& block, int queue)
         block.used_on.push_back(queue);
 }
 
+void CachingAllocator::await_before_reuse(Queue& queue)
+{
+    const std::lock_guard lock(mutex_);
+    if (std::find(awaited_.begin(), awaited_.end(), &queue) == awaited_.end())
+        awaited_.push_back(&queue);
+}
+
 void CachingAllocator::empty_cache()
 {
     std::lock_guard lock(mutex_);
@@ -362,48 +371,6 @@ void CachingAllocator::set_limit(std::size_t bytes)
 {
     std::lock_guard lock(mutex_);
     limit_ = bytes;
-}
-
-// What other queues have finished with counts as free, though no allocation has asked since.
-MemoryStatistics CachingAllocator::statistics()
-{
-    std::lock_guard lock(mutex_);
-    process_pending(false);
-    MemoryStatistics result = statistics_;
-    for (const auto& [key, list] : free_lists_)
-        for (const Block* block : list)
-            if (block->previous || block->next) {
-                ++result.inactive_split_count.current;
-                result.inactive_split_bytes.current += static_cast<std::int64_t>(block->size);
-            }
-    return result;
-}
-
-namespace {
-
-template <class Function>
-void for_each_value(MemoryStatistics& statistics, Function function)
-{
-    for (auto* value : {&statistics.allocation_count, &statistics.segment_count, &statistics.active_count,
-                        &statistics.inactive_split_count, &statistics.allocated_bytes, &statistics.reserved_bytes,
-                        &statistics.active_bytes, &statistics.inactive_split_bytes, &statistics.requested_bytes})
-        function(*value);
-}
-
-}  // namespace
-
-void CachingAllocator::reset_peak()
-{
-    std::lock_guard lock(mutex_);
-    process_pending(false);
-    for_each_value(statistics_, [](auto& value) { value.reset_peak(); });
-}
-
-void CachingAllocator::reset_accumulated()
-{
-    std::lock_guard lock(mutex_);
-    for_each_value(statistics_, [](auto& value) { value.reset_accumulated(); });
-    statistics_.retries = statistics_.out_of_memory_count = 0;
 }
 
 }  // namespace clprim

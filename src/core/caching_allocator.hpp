@@ -37,6 +37,7 @@ public:
     Block* allocate(std::size_t bytes, Queue& queue);
     void free(Block* block) noexcept;
     void record_use(Block& block, int queue);
+    void await_before_reuse(Queue& queue);
     void empty_cache();
     Block* find(const void* address) const;
     void set_limit(std::size_t bytes);
@@ -97,6 +98,7 @@ private:
     std::map<int, std::uint64_t> pools_of_queues_;
     std::map<const void*, Segment*> segments_;   // by address
     std::deque<Pending> pending_;
+    std::vector<Queue*> awaited_;                // before what is freed is used again
     std::size_t limit_ = 0;
     MemoryStatistics statistics_;
 };

@@ -214,6 +214,7 @@ Memory Context::allocate(std::size_t bytes, Queue& queue)
 }
 
 void Context::record_use(Block& block, Queue& queue) { state_->allocator.record_use(block, queue.id()); }
+void Context::await_before_reuse(Queue& queue) { state_->allocator.await_before_reuse(queue); }
 void Context::empty_cache()
 {
     state_->allocator.empty_cache();

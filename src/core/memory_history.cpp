@@ -155,4 +155,46 @@ void bind_memory_pool(const Queue& queue, std::uint64_t pool)
     allocator_of(queue.context()).bind_pool(queue.id(), pool);
 }
 
+// What other queues have finished with counts as free, though no allocation has asked since.
+MemoryStatistics CachingAllocator::statistics()
+{
+    std::lock_guard lock(mutex_);
+    process_pending(false);
+    MemoryStatistics result = statistics_;
+    for (const auto& [key, list] : free_lists_)
+        for (const Block* block : list)
+            if (block->previous || block->next) {
+                ++result.inactive_split_count.current;
+                result.inactive_split_bytes.current += static_cast<std::int64_t>(block->size);
+            }
+    return result;
+}
+
+namespace {
+
+template <class Function>
+void for_each_value(MemoryStatistics& statistics, Function function)
+{
+    for (auto* value : {&statistics.allocation_count, &statistics.segment_count, &statistics.active_count,
+                        &statistics.inactive_split_count, &statistics.allocated_bytes, &statistics.reserved_bytes,
+                        &statistics.active_bytes, &statistics.inactive_split_bytes, &statistics.requested_bytes})
+        function(*value);
+}
+
+}  // namespace
+
+void CachingAllocator::reset_peak()
+{
+    std::lock_guard lock(mutex_);
+    process_pending(false);
+    for_each_value(statistics_, [](auto& value) { value.reset_peak(); });
+}
+
+void CachingAllocator::reset_accumulated()
+{
+    std::lock_guard lock(mutex_);
+    for_each_value(statistics_, [](auto& value) { value.reset_accumulated(); });
+    statistics_.retries = statistics_.out_of_memory_count = 0;
+}
+
 }  // namespace clprim

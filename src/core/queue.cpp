@@ -355,4 +355,20 @@ bool Queue::idle()
     return true;
 }
 
+Event Queue::unfinished()
+{
+    if (nothing_enqueued())
+        return {};
+    const std::lock_guard lock(idle_mutex_);
+    const std::uint64_t commands = commands_.load(std::memory_order_acquire);
+    if (!last_marker_() || lent_.load(std::memory_order_relaxed) || marked_commands_ != commands) {
+        last_marker_ = record().handle();
+        marked_commands_ = commands;
+    } else if (Event(last_marker_).query()) {
+        finished_commands_.store(commands, std::memory_order_release);
+        return {};
+    }
+    return Event(last_marker_);
+}
+
 }  // namespace clprim

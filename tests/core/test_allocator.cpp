@@ -169,6 +169,28 @@ TEST_F(Allocator, ABlockUsedOnAnotherQueueWaitsForIt)
     EXPECT_EQ(reserved(), 0);
 }
 
+TEST_F(Allocator, WhatIsFreedWaitsForAnAwaitedQueueWhileThatHasWork)
+{
+    static Queue& awaited = context.new_queue();
+    context.await_before_reuse(awaited);
+    const auto address_of_next = [&] { return context.allocate(8 * mebibyte, queue)->address; };
+    void* address = address_of_next();
+    EXPECT_EQ(address_of_next(), address);          // nothing to wait for
+    const int zero = 0;
+    const Memory target = context.allocate(1024, awaited);
+    const cl_event gate = clCreateUserEvent(context.handle()(), nullptr);
+    ASSERT_NE(gate, nullptr);
+    awaited.wait_for(Event(cl::Event(gate, true)));   // held up
+    awaited.fill(*target, 0, 1024, &zero, sizeof zero);
+    EXPECT_EQ(address_of_next(), address);
+    EXPECT_NE(address_of_next(), address);          // since the last one was freed when there was work
+    clSetUserEventStatus(gate, CL_COMPLETE);
+    clReleaseEvent(gate);
+    awaited.finish();
+    EXPECT_EQ(address_of_next(), address);
+    EXPECT_EQ(address_of_next(), address);
+}
+
 TEST_F(Allocator, PoisonedBlocksHoldNaN)
 {
     if (!detail::poisons_blocks())

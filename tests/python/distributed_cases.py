@@ -279,6 +279,28 @@ def begun_by_callbacks(rank, size):
     close(work.get_future().then(lambda f: f.value()[0] + 1).wait(), torch.full((3,), size + 1.0))
 
 
+def memory_of_callbacks(rank, size):
+    """What only a callback holds goes with it, when its kernels have just been enqueued. The program, on another
+    stream, must not get that memory before they are done."""
+    eye = torch.eye(700, device=DEVICE)
+    for round in range(4):
+        work = dist.all_reduce(torch.ones(3, device=DEVICE), async_op=True)
+        work.wait()
+        held = [torch.full((700, 700), 3.0, device=DEVICE)]
+
+        def callback(future, held=held):
+            product = eye
+            for _ in range(10):
+                product = product @ eye
+            return held.pop() @ product
+
+        result = work.get_future().then(callback)   # the operation has ended: it runs here and now
+        others = [torch.full((700, 700), float(i), device=DEVICE) for i in range(3)]
+        close(result.wait(), torch.full((700, 700), 3.0))
+        for i, other in enumerate(others):
+            close(other, torch.full((700, 700), float(i)))
+
+
 def order_without_elements(rank, size):
     """Who waits for a collective waits for what its caller's stream had to do before, even if it moves nothing: hooks
     of DistributedDataParallel pass empty tensors where a bucket has none of a kind, and read others in callbacks."""

@@ -45,7 +45,7 @@ def ranks(request):
 
 @pytest.mark.parametrize("case", [cases.all_reduce, cases.all_reduce_sparse, cases.moves, cases.reductions_to_some,
                                   cases.exchange, cases.even_on_one_rank, cases.messages, cases.coalesced,
-                                  cases.asynchronous, cases.begun_by_callbacks,
+                                  cases.asynchronous, cases.begun_by_callbacks, cases.memory_of_callbacks,
                                   cases.order_without_elements, cases.profiled, shared_memory.shared_memory,
                                   shared_memory.without_shared_memory],
                          ids=lambda case: case.__name__)

@@ -66,7 +66,11 @@ c10::Stream new_stream(c10::DeviceIndex device, int priority)
 c10::Stream callback_stream(c10::DeviceIndex device)
 {
     static std::atomic<unsigned> next{0};
-    return stream_of(context(device).queue(next++ % 2 == 0 ? first_callback_queue : last_callback_queue));
+    clprim::Context& owner = context(device);
+    clprim::Queue& queue = owner.queue(next++ % 2 == 0 ? first_callback_queue : last_callback_queue);
+    // What only a callback holds goes with it, when its kernels are merely enqueued (PowerSGD's copies of gradients).
+    owner.await_before_reuse(queue);
+    return stream_of(queue);
 }
 
 bool in_callback()
