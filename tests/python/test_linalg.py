@@ -111,34 +111,6 @@ def test_eigh(size, dtype, device):
     close(upper, torch.linalg.eigvalsh(a))
 
 
-# Eigenvalues far apart, many that are equal, and elements whose squares overflow or vanish.
-SPECTRA = {"random": lambda n: torch.randn(n), "graded": lambda n: torch.logspace(-12, 0, n),
-           "equal": lambda n: (torch.arange(n) % 3 - 1).float(), "one": lambda n: (torch.arange(n) == 0).float()}
-
-
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
-@pytest.mark.parametrize("scale", (1.0, 1e25, 1e-30))
-@pytest.mark.parametrize("spectrum", SPECTRA)
-@pytest.mark.parametrize("size", (2, 3, 33, 100))
-def test_spectra(size, spectrum, scale, dtype, device):
-    basis = torch.linalg.qr(torch.randn(2, size, size, dtype=torch.float64))[0]
-    wanted = SPECTRA[spectrum](size).double()
-    a = (basis * wanted @ basis.mT * scale).to(dtype)
-    exact = torch.linalg.eigvalsh(a.double())
-    largest = exact.abs().max()
-    bound = dict(rtol=0, atol=(size + 10) * torch.finfo(dtype).eps)
-    values, vectors = (x.cpu().double() for x in torch.linalg.eigh(a.to(device)))
-    for found in (values, torch.linalg.eigvalsh(a.to(device)).cpu().double()):
-        torch.testing.assert_close(found / largest, exact / largest, **bound)
-    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(size, dtype=torch.float64).expand(2, -1, -1), **bound)
-    torch.testing.assert_close(vectors * (values / largest).unsqueeze(-2) @ vectors.mT, (a / largest).double(),
-                               **bound)
-    u, s, vh = (x.cpu().double() for x in torch.linalg.svd(a.to(device)))
-    torch.testing.assert_close(s / largest, torch.linalg.svdvals(a.double()) / largest, **bound)
-    torch.testing.assert_close(u.mT @ u, torch.eye(size, dtype=torch.float64).expand(2, -1, -1), **bound)
-    torch.testing.assert_close(u * (s / largest).unsqueeze(-2) @ vh, (a / largest).double(), **bound)
-
-
 @pytest.mark.parametrize("dtype", (torch.float64, torch.complex128), ids=str)
 @pytest.mark.parametrize("transposed", (False, True))
 def test_gradients_of_solutions_and_determinants(transposed, dtype, device):

@@ -163,10 +163,16 @@ static inline void copy_row(const __global storage_t(S)* restrict source, INDEX 
     }
 }
 
-// Of one place of the axes from 2 on, elements [first, last) of axis 0 and [first_row, last_row) of axis 1.
+// Elements [first, last) of axis 0 and [first_row, last_row) of axis 1.
+typedef struct {
+    INDEX first, last, first_row, last_row;
+} part_t;
+
+// That part of one place of the axes from 2 on.
 static inline void copy_place(const __global storage_t(S)* source, __global storage_t(D)* target, const space_t space,
-                              int rank, INDEX n, INDEX first, INDEX last, INDEX first_row, INDEX last_row)
+                              int rank, INDEX n, const part_t part)
 {
+    const INDEX first = part.first, last = part.last, first_row = part.first_row, last_row = part.last_row;
     INDEX from = 0, to = 0;
     ADD_AXES_FROM_2
 #ifdef RAW
@@ -189,15 +195,15 @@ __kernel void copy_strided(__global storage_t(S)* source, ulong source_offset, _
 {
     source += source_offset;
     target += target_offset;
-    const INDEX first = get_global_id(0) * CHUNK, last = min(first + CHUNK, space.shape[0]);
-    const INDEX first_row = get_global_id(1) * rows, last_row = min(first_row + rows, space.shape[1]);
+    const INDEX first = get_global_id(0) * CHUNK, first_row = get_global_id(1) * rows;
+    const part_t part = {first, min(first + CHUNK, space.shape[0]), first_row, min(first_row + rows, space.shape[1])};
     if (each == 1) {   // apart: Intel's compiler makes slower loops of runs within another
-        copy_place(source, target, space, rank, get_global_id(2), first, last, first_row, last_row);
+        copy_place(source, target, space, rank, get_global_id(2), part);
         return;
     }
     const INDEX last_place = min((INDEX)(get_global_id(2) + 1) * each, outer);
     for (INDEX place = get_global_id(2) * each; place < last_place; ++place)
-        copy_place(source, target, space, rank, place, first, last, first_row, last_row);
+        copy_place(source, target, space, rank, place, part);
 }
 #else
 // Work-item (x, y, z) owns EACH elements (or fours of them, with QUADS) along axis 0 or 1, and of the further axes the

@@ -5,6 +5,7 @@
 
 #include "kernels/norm/gpu_group_norm.hpp"
 #include "kernels/team.hpp"
+#include "core/gpu_rate.hpp"
 #include "core/operands.hpp"
 
 namespace clprim {
@@ -142,7 +143,9 @@ void layer_norm_backward(Queue& queue, const LayerNormBackward& p)
         require_like(p.x, p.grad_input);
     // A group keeps sums over its rows, so with gradients of the parameters it takes enough rows to be worth that.
     const bool parameters = p.grad_weight.defined() || p.grad_bias.defined();
-    const std::int64_t units = std::int64_t(queue.device().compute_units) * (kernels.cpu ? 1 : 4);
+    const Device& device = queue.device();
+    const std::int64_t units = kernels.cpu ? std::int64_t{device.compute_units}
+                                           : std::max<std::int64_t>(detail::resident_items(device) / 512, 1);
     std::int64_t share = kernels.share(rows);
     if (parameters)
         share = std::max(divide_up(rows, units * 8), std::min<std::int64_t>(32, divide_up(rows, units)));
