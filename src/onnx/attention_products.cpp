@@ -228,4 +228,37 @@ std::optional<Ending> attention_ending(Rewriter& rewriter, const Node& softmax)
     }
 }
 
+const Node* writer_for(Rewriter& rewriter, int slot, const Node& reader)
+{
+    return rewriter.only_reader(slot) == &reader && std::ranges::count(reader.inputs, slot) == 1 ? rewriter.writer(slot)
+                                                                                                 : nullptr;
+}
+
+Repetition repetition_of(Rewriter& rewriter, int slot, const Node& reader)
+{
+    Repetition found;
+    const Node* node = &reader;
+    const auto step_back = [&](const char* op_type, std::size_t inputs) {
+        const Node* writer = writer_for(rewriter, slot, *node);
+        if (!is_plain_node(writer, op_type, inputs))
+            return absent;
+        node = writer;
+        slot = node->inputs[0];
+        found.nodes.insert(found.nodes.begin(), node);
+        return node->inputs.back();
+    };
+    int last = step_back("Reshape", 2);
+    if (step_back("Transpose", 1) != absent) {
+        const auto* order = find_attribute<std::vector<std::int64_t>>(*node, "perm");
+        if (!order)
+            return {};
+        found.turned = *order;
+        found.split = last;
+        last = step_back("Reshape", 2);
+    }
+    found.joined = last;
+    found.expanded = slot;
+    return last != absent && is_plain_node(rewriter.writer(slot), "Expand", 2) ? found : Repetition{};
+}
+
 }  // namespace clprim::onnx

@@ -32,4 +32,18 @@ struct Ending {
 };
 std::optional<Ending> attention_ending(Rewriter& rewriter, const Node& softmax);
 
+// Heads of keys or values that groups of queries share, as exporters repeat them: Expand, then a Reshape that joins the
+// axes of heads and repetitions, perhaps a Transpose and another Reshape. Without nodes there is no repetition.
+struct Repetition {
+    std::vector<const Node*> nodes;      // behind the Expand, in order
+    int expanded = absent;               // what it writes
+    int joined = absent, split = absent; // the shapes of the Reshapes
+    std::vector<std::int64_t> turned;    // the permutation of the Transpose; empty without one
+};
+// Of what `reader` alone reads as `slot`.
+Repetition repetition_of(Rewriter& rewriter, int slot, const Node& reader);
+
+// The node that writes what only `reader` reads, and that once.
+const Node* writer_for(Rewriter& rewriter, int slot, const Node& reader);
+
 }  // namespace clprim::onnx

@@ -5,7 +5,8 @@
 // The scale, by product or quotient, and the mask may be missing; q and k may be multiplied by numbers, also by those
 // that the graph computes (the root of the scale, by PyTorch's exporter of traces), and before heads are split. Masks
 // may be several, added or chosen by Where; conversions may stand between, and a Where that makes rows without keys 0.
-// Products are MatMul, Einsum and ONNX Runtime's FusedMatMul, the last one also v^T p^T.
+// Products are MatMul, Einsum and ONNX Runtime's FusedMatMul, the last one also v^T p^T. Heads of k and v may be
+// repeated for groups of queries.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -50,14 +51,6 @@ private:
         std::vector<Step> steps;         // from the softmax to the product
         float scale = 1;
     };
-
-    // The node that writes what only `reader` reads, and that once.
-    const Node* writer_for(int slot, const Node& reader)
-    {
-        return rewriter_.only_reader(slot) == &reader && std::ranges::count(reader.inputs, slot) == 1
-                   ? rewriter_.writer(slot)
-                   : nullptr;
-    }
 
     std::optional<float> number(int slot, std::size_t most_axes) const
     {
@@ -104,7 +97,7 @@ private:
     // Whether scores come by `slot` to `reader`, and how.
     bool lead(int slot, const Node& reader, Scores& found, bool scaled = false)
     {
-        const Node* node = writer_for(slot, reader);
+        const Node* node = writer_for(rewriter_, slot, reader);
         if (auto product = node ? score_product(*node) : std::nullopt) {
             found.product = std::move(product);
             return true;
@@ -135,7 +128,7 @@ private:
 
     Operand operand(int slot, const Node& product)
     {
-        const Node *reader = &product, *times = writer_for(slot, product);
+        const Node *reader = &product, *times = writer_for(rewriter_, slot, product);
         const Operand as_it_is{.slot = slot};
         std::size_t other = 0;
         if (is_plain_node(times, "Mul", 2) && is_plain_node(rewriter_.writer(times->inputs[1]), "Sqrt", 1))
@@ -146,7 +139,7 @@ private:
         };
         while (std::ranges::any_of(moves, moves_elements)) {
             reader = times;
-            times = writer_for(reader->inputs[0], *reader);
+            times = writer_for(rewriter_, reader->inputs[0], *reader);
         }
         const auto known = factor(times, other, 1);
         if (!known)
@@ -241,11 +234,19 @@ private:
         return node;
     }
 
+    // Those of keys and of values.
+    struct Repetitions {
+        Repetition k, v;
+    };
+
     // `inputs`: those of the fused node.
     GraphRef operators(const Scores& found, const Operand& q, const Operand& k, const Ending& ending,
-                       const Node& softmax, const std::vector<int>& inputs)
+                       const Node& softmax, const Repetitions& repeated, const std::vector<int>& inputs)
     {
         Body body;
+        for (const Repetition* of : {&repeated.k, &repeated.v})
+            for (const Node* node : of->nodes)
+                body.nodes.push_back(*node);
         Node product = *found.product->node;
         product.inputs[found.product->q] = q.slot;
         product.inputs[1 - found.product->q] = k.slot;
@@ -284,8 +285,14 @@ private:
         const ScoreProduct& product = *found.product;
         const Operand q = operand(product.node->inputs[product.q], *product.node),
                       k = operand(product.node->inputs[1 - product.q], *product.node);
+        const Node &reads_k = k.times && !k.moved ? *k.times : *product.node, &reads_v = *ending->nodes.back();
+        const Repetitions repeated{repetition_of(rewriter_, k.slot, reads_k),
+                                   repetition_of(rewriter_, ending->v, reads_v)};
         Masks masks = combined_masks(found);
         std::vector<std::size_t> members = masks.gone;
+        for (const Repetition* of : {&repeated.k, &repeated.v})
+            for (const Node* node : of->nodes)
+                members.push_back(rewriter_.position(*node));
         for (const Node* member : {product.node, q.times, k.times, &softmax})
             if (member)
                 members.push_back(rewriter_.position(*member));
@@ -295,9 +302,15 @@ private:
         for (const Node* node : ending->nodes)
             members.push_back(rewriter_.position(*node));
         Node fused = fused_node(found, *ending, q, k);
-        fused.inputs = {q.slot, k.slot, ending->v, masks.sum, q.factor, k.factor};
+        const auto source = [](const Repetition& of, int slot) { return of.nodes.empty() ? slot : of.expanded; };
+        fused.inputs = {q.slot,    source(repeated.k, k.slot), source(repeated.v, ending->v), masks.sum,
+                        q.factor,  k.factor,                   repeated.k.joined,             repeated.k.split,
+                        repeated.v.joined, repeated.v.split};
         fused.attributes["axis"] = axis;
-        fused.attributes["operators"] = operators(found, q, k, *ending, softmax, fused.inputs);
+        for (const auto& [name, of] : {std::pair{"k_turned", &repeated.k}, std::pair{"v_turned", &repeated.v}})
+            if (!of->turned.empty())
+                fused.attributes[name] = of->turned;
+        fused.attributes["operators"] = operators(found, q, k, *ending, softmax, repeated, fused.inputs);
         while (fused.inputs.back() == absent)
             fused.inputs.pop_back();
         for (const Operand* of : {&q, &k})         // from here on others stand in the places of these nodes

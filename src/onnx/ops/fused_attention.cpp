@@ -1,5 +1,6 @@
 // What fuse_attention.cpp makes.
 #include <algorithm>
+#include <optional>
 
 #include <clprim/attention.hpp>
 
@@ -44,66 +45,179 @@ Tensor in_order(const Tensor& t, const std::vector<std::size_t>& order)
     return view;
 }
 
-Dims shape_in_order(const Call& call, std::size_t input, const char* name)
+// Inputs 4 and 5 multiply q and k: numbers that the host knows. Behind them come the shapes of Reshapes, which the host
+// knows too: two of keys whose heads are repeated, two of such values.
+constexpr std::size_t factors = 4, key_shapes = 6, value_shapes = 8;
+
+// Which axes of a tensor, outermost first, make up each axis of what Reshapes and a Transpose make of it. Axes of one
+// element belong nowhere.
+using Groups = std::vector<std::vector<std::size_t>>;
+
+// After a Reshape, if it cuts no axis: 0 stands for a size as it was, -1 for what is left.
+std::optional<Groups> reshaped(const Groups& groups, const Dims& sizes, std::vector<std::int64_t> shape)
 {
-    const Dims& shape = call.shape(input);
-    const auto order = order_of(call, name, shape.size());
-    Dims result = shape;
-    for (std::size_t i = 0; i < order.size(); ++i)
-        result[i] = shape[order[i]];
+    const auto size_of_group = [&](const std::vector<std::size_t>& group) {
+        std::int64_t size = 1;
+        for (const std::size_t axis : group)
+            size *= sizes[axis];
+        return size;
+    };
+    std::vector<std::size_t> axes;
+    for (const auto& group : groups)
+        axes.insert(axes.end(), group.begin(), group.end());
+    const std::int64_t all = size_of_group(axes);
+    std::int64_t known = 1;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i] == 0 && i < groups.size())
+            shape[i] = size_of_group(groups[i]);
+        if (shape[i] > all / known)
+            return std::nullopt;
+        known *= std::max<std::int64_t>(shape[i], 1);
+    }
+    Groups result;
+    auto next = axes.begin();
+    for (const std::int64_t given : shape) {
+        const std::int64_t size = given == -1 ? all / known : given;
+        std::vector<std::size_t>& group = result.emplace_back();
+        std::int64_t taken = 1;
+        for (; taken < size && next != axes.end(); ++next) {
+            taken *= sizes[*next];
+            group.push_back(*next);
+        }
+        if (taken != size)
+            return std::nullopt;
+    }
+    return next == axes.end() ? std::optional(result) : std::nullopt;
+}
+
+// Keys or values as the node reads them, [batch, heads, ...] in attention's order: a view with each head once, and how
+// often each is repeated. Nothing where it is none.
+struct Heads {
+    Tensor each;
+    std::int64_t times = 1;
+};
+std::optional<Heads> repeated_heads(const Call& call, std::size_t input, std::size_t shapes, const char* turned,
+                                    const char* axes)
+{
+    const Tensor t = call.tensor(input);
+    if (t.numel() == 0)
+        return std::nullopt;
+    Groups groups;
+    for (std::size_t axis = 0; axis < t.dim(); ++axis)
+        groups.push_back(t.shape[axis] == 1 ? std::vector<std::size_t>{} : std::vector{axis});
+    for (const std::size_t shape : {shapes, shapes + 1}) {
+        if (!call.has(shape))
+            continue;
+        if (!call.input(shape).on_host())
+            return std::nullopt;
+        auto next = reshaped(groups, t.shape, call.ints(shape));
+        if (!next)
+            return std::nullopt;
+        groups = std::move(*next);
+        if (const auto order = call.ints_attribute(turned); shape == shapes && !order.empty()) {
+            if (order.size() != groups.size())
+                return std::nullopt;
+            Groups permuted;
+            for (const std::int64_t axis : order)
+                permuted.push_back(groups[call.axis(axis, groups.size())]);
+            groups = std::move(permuted);
+        }
+    }
+    if (groups.size() != 4)
+        return std::nullopt;
+    const auto order = order_of(call, axes, 4);
+    Heads result{t};
+    result.each.shape = result.each.strides = Dims(4, 0);
+    for (std::size_t i = 0; i < 4; ++i) {
+        std::vector<std::size_t>& group = groups[order[i]];
+        for (; i == 1 && !group.empty() && t.strides[group.back()] == 0; group.pop_back())
+            result.times *= t.shape[group.back()];
+        if (group.size() > 1)
+            return std::nullopt;
+        result.each.shape[i] = group.empty() ? 1 : t.shape[group[0]];
+        result.each.strides[i] = group.empty() ? 0 : t.strides[group[0]];
+    }
     return result;
 }
 
-// Inputs 4 and 5 multiply q and k: numbers that the host knows.
-constexpr std::size_t factors = 4;
-
-// Whether the kernel takes q [..., L, E], the turned k [..., E, S], v [..., S, Ev] and the mask as they are.
-bool one_kernel(const Call& call)
+// The operands in attention's order, [..., L, E], [..., E, S] and [..., S, Ev].
+struct Operands {
+    Tensor q, k, v;
+    std::int64_t queries_of_head = 1;    // how many heads of q see one of k and v
+};
+std::optional<Operands> operands_of(const Call& call)
 {
     const std::size_t dims = call.shape(0).size();
-    if ((dims != 3 && dims != 4) || call.shape(1).size() != dims || call.shape(2).size() != dims)
-        return false;
+    if (dims != 3 && dims != 4)
+        return std::nullopt;
+    const auto in_its_order = [&](std::size_t input, const char* axes) {
+        return in_order(call.tensor(input), order_of(call, axes, dims));
+    };
+    const bool repeats_k = call.has(key_shapes), repeats_v = call.has(value_shapes);
+    if (!repeats_k && !repeats_v) {
+        if (call.shape(1).size() != dims || call.shape(2).size() != dims)
+            return std::nullopt;
+        return Operands{in_its_order(0, "q_axes"), in_its_order(1, "k_axes"), in_its_order(2, "v_axes")};
+    }
+    if (dims != 4 || !repeats_k || !repeats_v)
+        return std::nullopt;
+    const auto k = repeated_heads(call, 1, key_shapes, "k_turned", "k_axes"),
+               v = repeated_heads(call, 2, value_shapes, "v_turned", "v_axes");
+    if (!k || !v || k->times != v->times)
+        return std::nullopt;
+    Operands result{in_its_order(0, "q_axes"), k->each, v->each, k->times};
+    return result.q.size(1) == k->each.size(1) * k->times ? std::optional(result) : std::nullopt;
+}
+
+// The operands if the kernel takes them and the mask as they are.
+std::optional<Operands> for_one_kernel(const Call& call)
+{
+    const std::size_t dims = call.shape(0).size();
     const std::int64_t axis = call.integer_attribute("axis", -1);      // of the softmax
     if (axis != -1 && axis + 1 != static_cast<std::int64_t>(dims))
-        return false;
-    const Dims q = shape_in_order(call, 0, "q_axes"), k = shape_in_order(call, 1, "k_axes"),
-               v = shape_in_order(call, 2, "v_axes");
-    for (std::size_t i = 0; i < call.inputs(); ++i) {
+        return std::nullopt;
+    for (std::size_t i = 0; i < std::min(call.inputs(), key_shapes); ++i) {
         if (call.has(i) && (call.type(i) != call.type(0) || is_narrow(call.type(i))))
-            return false;
+            return std::nullopt;
         if (i >= factors && call.has(i) &&
             (call.type(i) != ElementType::float32 || !call.input(i).on_host() || call.input(i).numel() != 1 ||
              call.shape(i).size() > dims))
-            return false;
+            return std::nullopt;
     }
+    if (!is_floating_point(storage_type(call.type(0))))
+        return std::nullopt;
+    auto operands = operands_of(call);
+    if (!operands)
+        return std::nullopt;
+    const Dims &q = operands->q.shape, &k = operands->k.shape, &v = operands->v.shape;
+    const std::size_t heads = dims - 3;
     for (std::size_t d = 0; d + 2 < dims; ++d)
-        if (q[d] != k[d] || q[d] != v[d])
-            return false;
+        if (k[d] != v[d] || q[d] != k[d] * (d == heads ? operands->queries_of_head : 1))
+            return std::nullopt;
     const std::int64_t keys = k[dims - 1];
-    if (q[dims - 1] != k[dims - 2] || keys != v[dims - 2] || !is_floating_point(storage_type(call.type(0))) ||
+    if (q[dims - 1] != k[dims - 2] || keys != v[dims - 2] ||
         std::max(q[dims - 1], v[dims - 1]) > longest_fused_head || q.product() * k.product() * v.product() == 0)
-        return false;
+        return std::nullopt;
     if (call.has(3)) {
         Dims scores = q;
         scores[dims - 1] = keys;
         if (call.shape(3).size() > dims || broadcast(scores, call.shape(3)) != scores)
-            return false;
+            return std::nullopt;
     }
-    return true;
+    return operands;
 }
 
 void fused_attention(Call& call)
 {
-    if (!one_kernel(call)) {
+    const auto operands = for_one_kernel(call);
+    if (!operands) {
         std::vector<Value> arguments;
         for (std::size_t i = 0; i < call.inputs(); ++i)
             arguments.push_back(call.has(i) ? call.input(i) : Value());
         return call.output(0, call.run(*call.attribute<GraphRef>("operators"), arguments)[0]);
     }
     const std::size_t dims = call.shape(0).size(), rows = dims - 2, heads = dims - 3;
-    const Tensor q = in_order(call.tensor(0), order_of(call, "q_axes", dims)),
-                 k = in_order(call.tensor(1), order_of(call, "k_axes", dims)),
-                 v = in_order(call.tensor(2), order_of(call, "v_axes", dims));
+    const Tensor &q = operands->q, &k = operands->k, &v = operands->v;
     const bool joins = call.integer_attribute("joins", 0) != 0 && !call.has_attribute("y_axes");
     const auto order = order_of(call, "y_axes", dims);
     Dims shape = q.shape;
@@ -118,7 +232,7 @@ void fused_attention(Call& call)
     call.output(0, Value(result));
     Attention problem{with_batch(q), with_batch(k).transpose(2, 3), with_batch(v), {}};
     problem.scale = call.attribute<float>("scale");
-    for (std::size_t i = factors; i < call.inputs(); ++i)
+    for (std::size_t i = factors; i < key_shapes; ++i)
         if (call.has(i))
             problem.scale *= call.input(i).host<float>(call.queue())[0];
     if (call.has(3)) {
