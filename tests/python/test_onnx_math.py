@@ -287,3 +287,25 @@ def test_bad_input_is_refused(rng):
             ("Clip", [x, x], 13, {}, "Clip.*min")]:
         with pytest.raises(clprim.Error, match=words):
             run(op, inputs, opset, **attributes)
+
+
+@pytest.mark.parametrize("left, right", [
+    ((12, 3, 5, 4), (12, 3, 4, 6)), ((3, 12, 5, 4), (3, 12, 4, 6)), ((6, 1, 5, 4), (6, 7, 4, 6)),
+    ((1, 7, 5, 4), (6, 1, 4, 6)), ((5, 6, 7, 1, 4), (5, 6, 1, 4, 3)), ((2, 9, 90, 80), (2, 9, 80, 90))])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_products_of_many_matrices_whose_batch_axes_lie_apart(left, right, order):
+    """Operands are transposed in memory: no one stride leads through the matrices, but few launches do."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    turn = [*(order if len(left) == 4 else (order[0], 2, order[1])), *range(len(left) - 2, len(left))]
+    turned = np.argsort(turn).tolist()
+    nodes = [helper.make_node("Transpose", [n], [n + "t"], perm=turned) for n in "ab"]
+    nodes.append(helper.make_node("MatMul", ["at", "bt"], ["y"]))
+    ports = [helper.make_tensor_value_info(n, 1, np.transpose(v, turn).shape) for n, v in (("a", a), ("b", b))]
+    session = clprim.Session(helper.make_model(helper.make_graph(nodes, "g", ports, [onnx.ValueInfoProto(name="y")]),
+                                               opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    feed = {n: np.ascontiguousarray(np.transpose(v, turn)) for n, v in (("a", a), ("b", b))}
+    before = clprim.kernel_launches()
+    got = session.run(feed)["y"]
+    assert clprim.kernel_launches() - before <= 6
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b, rtol=2e-5, atol=1e-4)

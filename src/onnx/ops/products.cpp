@@ -1,6 +1,10 @@
 #include "onnx/ops/products.hpp"
 
+#include <algorithm>
 #include <vector>
+
+#include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 
 namespace clprim::onnx {
 
@@ -41,6 +45,22 @@ MatrixLayout layout(const Tensor& t, std::int64_t batch)
     return {t.stride(t.dim() - 2), t.stride(t.dim() - 1), batch};
 }
 
+// More launches than this are worth two copies of operands, if each multiplies matrices of at most so many elements.
+constexpr std::int64_t few_launches = 3, small_operands = 1 << 15;
+
+// With all batch axes of the result, along which one stride leads.
+Tensor with_one_batch_axis(Queue& queue, const Tensor& t, const Tensor& c)
+{
+    Dims shape = c.shape;
+    std::copy_n(t.shape.end() - 2, 2, shape.end() - 2);
+    const Tensor whole = t.expand(shape);
+    if (batch_axes(whole, whole, whole).size() <= 1)
+        return whole;
+    const Tensor dense = queue.context().empty(shape, t.dtype, queue);
+    copy(queue, whole, dense);
+    return dense;
+}
+
 }  // namespace
 
 void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tensor& c, Scalar alpha)
@@ -77,6 +97,9 @@ void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tenso
         last = {1, 0, 0, 0};
         take_axis();
     }
+    if (const auto longest = std::ranges::max_element(axes, {}, &BatchAxis::size);
+        longest != axes.end() && longest->size > last.size)
+        std::swap(*longest, last);
     problem.batch = last.size;
     problem.a.batch = last.a;
     problem.b.batch = last.b;
@@ -84,6 +107,9 @@ void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tenso
     std::int64_t rounds = 1;
     for (const BatchAxis& axis : axes)
         rounds *= axis.size;
+    if (rounds > few_launches && problem.batch * (problem.m + problem.n) * problem.k <= small_operands &&
+        batch_axes(c, c, c).size() <= 1)
+        return batched_product(queue, with_one_batch_axis(queue, a, c), with_one_batch_axis(queue, b, c), c, alpha);
     Tensor ai = a, bi = b, ci = c;
     for (std::int64_t round = 0; round < rounds; ++round) {
         std::int64_t rest = round;
