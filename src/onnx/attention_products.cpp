@@ -247,18 +247,19 @@ Repetition repetition_of(Rewriter& rewriter, int slot, const Node& reader)
         found.nodes.insert(found.nodes.begin(), node);
         return node->inputs.back();
     };
-    int last = step_back("Reshape", 2);
+    auto& [first, second, split] = found.shapes;
+    second = step_back("Reshape", 2);
     if (step_back("Transpose", 1) != absent) {
         const auto* order = find_attribute<std::vector<std::int64_t>>(*node, "perm");
         if (!order)
             return {};
         found.turned = *order;
-        found.split = last;
-        last = step_back("Reshape", 2);
+        split = second;
+        second = step_back("Reshape", 2);
     }
-    found.joined = last;
+    first = second == absent ? absent : step_back("Reshape", 2);
     found.expanded = slot;
-    return last != absent && is_plain_node(rewriter.writer(slot), "Expand", 2) ? found : Repetition{};
+    return second != absent && is_plain_node(rewriter.writer(slot), "Expand", 2) ? found : Repetition{};
 }
 
 }  // namespace clprim::onnx

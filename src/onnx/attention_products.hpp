@@ -1,6 +1,7 @@
 // The two products of attention as exporters write them, for fuse_attention.cpp.
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include "onnx/rewriter.hpp"
@@ -32,12 +33,13 @@ struct Ending {
 };
 std::optional<Ending> attention_ending(Rewriter& rewriter, const Node& softmax);
 
-// Heads of keys or values that groups of queries share, as exporters repeat them: Expand, then a Reshape that joins the
-// axes of heads and repetitions, perhaps a Transpose and another Reshape. Without nodes there is no repetition.
+// Heads of keys or values that groups of queries share, as exporters repeat them: Expand, then one or two Reshapes
+// that join the axes of heads and repetitions, perhaps a Transpose and another Reshape. Without nodes there is no
+// repetition.
 struct Repetition {
     std::vector<const Node*> nodes;      // behind the Expand, in order
     int expanded = absent;               // what it writes
-    int joined = absent, split = absent; // the shapes of the Reshapes
+    std::array<int, 3> shapes{absent, absent, absent};   // of the Reshapes, the last one behind the Transpose
     std::vector<std::int64_t> turned;    // the permutation of the Transpose; empty without one
 };
 // Of what `reader` alone reads as `slot`.

@@ -303,9 +303,10 @@ private:
             members.push_back(rewriter_.position(*node));
         Node fused = fused_node(found, *ending, q, k);
         const auto source = [](const Repetition& of, int slot) { return of.nodes.empty() ? slot : of.expanded; };
-        fused.inputs = {q.slot,    source(repeated.k, k.slot), source(repeated.v, ending->v), masks.sum,
-                        q.factor,  k.factor,                   repeated.k.joined,             repeated.k.split,
-                        repeated.v.joined, repeated.v.split};
+        fused.inputs = {q.slot,    source(repeated.k, k.slot), source(repeated.v, ending->v),
+                        masks.sum, q.factor,                   k.factor};
+        for (const Repetition* of : {&repeated.k, &repeated.v})
+            fused.inputs.insert(fused.inputs.end(), of->shapes.begin(), of->shapes.end());
         fused.attributes["axis"] = axis;
         for (const auto& [name, of] : {std::pair{"k_turned", &repeated.k}, std::pair{"v_turned", &repeated.v}})
             if (!of->turned.empty())

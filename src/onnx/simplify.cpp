@@ -34,6 +34,46 @@ const Value* host_constant(Rewriter& rewriter, const Node& node, std::size_t inp
     return value && value->is_tensor() && value->type() == type && value->on_host() ? value : nullptr;
 }
 
+bool is_given(const Node* node, std::string_view op_type, std::size_t inputs)
+{
+    return node && node->domain.empty() && !node->body && node->op_type == op_type && node->inputs.size() == inputs &&
+           std::ranges::find(node->inputs, absent) == node->inputs.end();
+}
+
+// Whether the numbers of a shape are sizes, none of them to be found by Reshape itself.
+bool holds_sizes(Rewriter& rewriter, int slot)
+{
+    if (const Value* value = rewriter.constant(slot)) {
+        if (!is_host_tensor(*value) || value->type() != ElementType::int64)
+            return false;
+        const std::span sizes(reinterpret_cast<const std::int64_t*>(value->host_bytes()),
+                              static_cast<std::size_t>(value->numel()));
+        return std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; });
+    }
+    const Node* writer = rewriter.writer(slot);
+    if (!writer || !writer->domain.empty())
+        return false;
+    return writer->op_type == "Shape" ||
+           (writer->op_type == "Concat" &&
+            std::ranges::all_of(writer->inputs, [&](int part) { return holds_sizes(rewriter, part); }));
+}
+
+// Shape of what Reshape makes of it is what that one reads, so that nobody may read its result.
+std::optional<Node> shape_that_was_given(Rewriter& rewriter, const Node& node)
+{
+    const Node* reshape = is_given(&node, "Shape", 1) ? rewriter.writer(node.inputs[0]) : nullptr;
+    if (!is_given(reshape, "Reshape", 2) || attribute_of<std::int64_t>(*reshape, "allowzero", 0) == 0 ||
+        attribute_of<std::int64_t>(node, "start", 0) != 0 || node.attributes.contains("end") ||
+        !holds_sizes(rewriter, reshape->inputs[1]))
+        return std::nullopt;
+    Node copy = node;
+    copy.op_type = "Identity";
+    copy.inputs = {reshape->inputs[1]};
+    copy.attributes.clear();
+    copy.row = find_operator("", "Identity", copy.opset);
+    return copy;
+}
+
 // com.microsoft's MatMulFpQ4 of weights that never change as its MatMulNBits, which has kernels for them.
 std::optional<Node> product_of_blocks(Rewriter& rewriter, const Node& node)
 {
@@ -240,6 +280,10 @@ void simplify(Rewriter& rewriter)
         Node& node = rewriter.node(i);
         if (auto product = product_of_blocks(rewriter, node)) {
             rewriter.replace({i}, std::move(*product));
+            continue;
+        }
+        if (auto shape = shape_that_was_given(rewriter, node)) {
+            rewriter.replace({i}, std::move(*shape));
             continue;
         }
         if (exponent_of(rewriter, node) != 2.0f)

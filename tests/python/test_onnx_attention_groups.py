@@ -77,6 +77,37 @@ def test_sizes_that_only_a_run_knows():
     check([*sizes, *nodes], shapes, constants, launches=1, sizes=False)
 
 
+@pytest.mark.parametrize("zeros", [0, 1])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_keys_whose_shape_is_read(zeros, batch):
+    """As PyTorch's exporter writes scaled_dot_product_attention of sizes that only a run knows."""
+    nodes, shapes, constants = grouped(2, 3, None, "sdpa", batch, factor=False)
+    nodes[2] = node("Reshape", ["ke", "joined"], ["kj"], allowzero=zeros)
+    nodes[3:5] = [node("Reshape", ["kj", "flat"], ["kf"]), node("Transpose", ["kf"], ["kt3"], perm=[0, 2, 1]),
+                  node("Reshape", ["kt3", "split"], ["kt"])]
+    model_nodes = [
+        node("Shape", ["k"], ["b"], start=0, end=1), node("Shape", ["k"], ["rows0"], start=2, end=3),
+        node("Concat", ["b", "six", "rows0", "last"], ["joined"], axis=0), *nodes[:3],
+        node("Shape", ["kj"], ["shape"]), node("Slice", ["shape", "0", "2"], ["front"]),
+        node("Slice", ["shape", "2", "3"], ["rows"]), node("Slice", ["shape", "3", "4"], ["columns"]),
+        node("Concat", ["one", "rows", "columns"], ["flat"], axis=0),
+        node("Concat", ["front", "columns", "rows"], ["split"], axis=0), *nodes[3:]]
+    del constants["ktarget"], constants["split"]
+    constants |= {"six": np.array([6]), "last": np.array([SIZE]), "one": np.array([-1]),
+                  **{str(i): np.array([i]) for i in (0, 2, 3, 4)}}
+    check(model_nodes, shapes, constants, launches=1 if zeros else None, sizes=False)
+
+
+@pytest.mark.parametrize("shapes", [
+    {"q": (2, 6, 20, 16), "k": (2, 1, 16, 30), "v": (2, 1, 30, 8)},
+    {"q": (6, 20, 16), "k": (1, 16, 30), "v": (1, 30, 8)}])
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_head_that_all_queries_see(shapes, masked):
+    scores = [node("MatMul", ["q", "k"], ["s"]), *([node("Add", ["s", "m"], ["t"])] if masked else [])]
+    check([*scores, node("Softmax", ["t" if masked else "s"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"])],
+          {**shapes, **({"m": (6, 20, 30)} if masked else {})}, launches=1)
+
+
 def test_heads_innermost_but_one():
     """[B, S, H, E], repeated before heads come to the front."""
     constants, nodes = {}, []
@@ -87,8 +118,8 @@ def test_heads_innermost_but_one():
     nodes += [node("Einsum", ["q", "kr"], ["s"], equation="bqhd,bkhd->bhqk"),
               node("Softmax", ["s"], ["p"], axis=-1),
               node("Einsum", ["p", "vr"], ["y"], equation="bhqk,bkhd->bqhd")]
-    check(nodes, {"q": (BATCH, QUERIES, 6, SIZE), "k": (BATCH, KEYS, 2, SIZE), "v": (BATCH, KEYS, 2, VALUES)}, constants,
-          launches=1)
+    shapes = {"q": (BATCH, QUERIES, 6, SIZE), "k": (BATCH, KEYS, 2, SIZE), "v": (BATCH, KEYS, 2, VALUES)}
+    check(nodes, shapes, constants, launches=1)
 
 
 def test_float16():

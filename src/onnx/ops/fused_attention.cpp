@@ -46,8 +46,8 @@ Tensor in_order(const Tensor& t, const std::vector<std::size_t>& order)
 }
 
 // Inputs 4 and 5 multiply q and k: numbers that the host knows. Behind them come the shapes of Reshapes, which the host
-// knows too: two of keys whose heads are repeated, two of such values.
-constexpr std::size_t factors = 4, key_shapes = 6, value_shapes = 8;
+// knows too: three of keys whose heads are repeated, three of such values; the last of three behind a Transpose.
+constexpr std::size_t factors = 4, key_shapes = 6, value_shapes = 9, shapes_each = 3;
 
 // Which axes of a tensor, outermost first, make up each axis of what Reshapes and a Transpose make of it. Axes of one
 // element belong nowhere.
@@ -105,16 +105,8 @@ std::optional<Heads> repeated_heads(const Call& call, std::size_t input, std::si
     Groups groups;
     for (std::size_t axis = 0; axis < t.dim(); ++axis)
         groups.push_back(t.shape[axis] == 1 ? std::vector<std::size_t>{} : std::vector{axis});
-    for (const std::size_t shape : {shapes, shapes + 1}) {
-        if (!call.has(shape))
-            continue;
-        if (!call.input(shape).on_host())
-            return std::nullopt;
-        auto next = reshaped(groups, t.shape, call.ints(shape));
-        if (!next)
-            return std::nullopt;
-        groups = std::move(*next);
-        if (const auto order = call.ints_attribute(turned); shape == shapes && !order.empty()) {
+    for (std::size_t i = 0; i < shapes_each; ++i) {
+        if (const auto order = call.ints_attribute(turned); i + 1 == shapes_each && !order.empty()) {
             if (order.size() != groups.size())
                 return std::nullopt;
             Groups permuted;
@@ -122,6 +114,12 @@ std::optional<Heads> repeated_heads(const Call& call, std::size_t input, std::si
                 permuted.push_back(groups[call.axis(axis, groups.size())]);
             groups = std::move(permuted);
         }
+        if (!call.has(shapes + i))
+            continue;
+        auto next = call.input(shapes + i).on_host() ? reshaped(groups, t.shape, call.ints(shapes + i)) : std::nullopt;
+        if (!next)
+            return std::nullopt;
+        groups = std::move(*next);
     }
     if (groups.size() != 4)
         return std::nullopt;
@@ -153,11 +151,15 @@ std::optional<Operands> operands_of(const Call& call)
     const auto in_its_order = [&](std::size_t input, const char* axes) {
         return in_order(call.tensor(input), order_of(call, axes, dims));
     };
-    const bool repeats_k = call.has(key_shapes), repeats_v = call.has(value_shapes);
+    const bool repeats_k = call.has(key_shapes + 1), repeats_v = call.has(value_shapes + 1);
     if (!repeats_k && !repeats_v) {
         if (call.shape(1).size() != dims || call.shape(2).size() != dims)
             return std::nullopt;
-        return Operands{in_its_order(0, "q_axes"), in_its_order(1, "k_axes"), in_its_order(2, "v_axes")};
+        Operands result{in_its_order(0, "q_axes"), in_its_order(1, "k_axes"), in_its_order(2, "v_axes")};
+        const std::size_t heads = dims - 3;
+        if (result.k.size(heads) == 1 && result.v.size(heads) == 1)
+            result.queries_of_head = result.q.size(heads);
+        return result;
     }
     if (dims != 4 || !repeats_k || !repeats_v)
         return std::nullopt;
