@@ -398,3 +398,56 @@ def test_what_is_no_norm_of_rows(shape, axis, width, centred):
     if expected.dtype == np.float64:
         got = clprim.Session(double.model([y], shape, np.float64)).run({"x": x})["y0"]
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def gemm_norm(net, x, bias, **attributes):
+    turned, width = attributes.get("transB", 0), 24
+    weight = net.constant(net.random.standard_normal((width, 16) if turned else (16, width)))
+    inputs = [x, weight, *([net.constant(net.random.standard_normal(width))] if bias else [])]
+    return net.batch_norm(net.node("Gemm", *inputs, **attributes), width)
+
+
+def matches_reference(net, outputs, shape):
+    x = np.random.default_rng(1).standard_normal(shape)
+    exact = ReferenceEvaluator(net.model(outputs, shape, np.float64)).run(None, {"x": x})
+    session = clprim.Session(net.model(outputs, shape))
+    feed = {"x": x.astype(np.float32)}
+    for right, got in zip(exact, session.run(feed).values(), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4)
+    return launches(session, feed)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 0.5, "beta": 2.0}, {"beta": 0.0, "transB": 1}])
+def test_batch_norms_behind_products_of_matrices(bias, attributes):
+    net = Net()
+    assert matches_reference(net, [gemm_norm(net, "x", bias, **attributes)], (10, 16)) == 1
+
+
+def test_batch_norms_behind_products_whose_bias_is_a_column():
+    net = Net()
+    weight, column = (net.constant(net.random.standard_normal(shape)) for shape in ((16, 24), (10, 1)))
+    matches_reference(net, [net.batch_norm(net.node("Gemm", "x", weight, column), 24)], (10, 16))
+
+
+@pytest.mark.parametrize("shape", [[30, 24], [-1, 24], [24, 30]])
+def test_batch_norms_of_rows_of_a_product(shape):
+    """As LeViT has them: [2, 15, 16] times a matrix, as rows. The last shape cuts rows elsewhere."""
+    net = Net()
+    product = net.node("MatMul", "x", net.constant(net.random.standard_normal((16, 24))))
+    rows = net.node("Reshape", product, net.constant(np.array(shape)))
+    y = net.node("Reshape", net.batch_norm(rows, shape[1]), net.constant(np.array([2, 15, 24])))
+    count = matches_reference(net, [y], (2, 15, 16))
+    assert count == 1 or shape[1] != 24
+
+
+@pytest.mark.parametrize("seen", ["product", "rows"])
+def test_batch_norms_of_products_that_others_read(seen):
+    net = Net()
+    product = net.node("MatMul", "x", net.constant(net.random.standard_normal((16, 24))))
+    rows = net.node("Reshape", product, net.constant(np.array([-1, 24])))
+    y = net.batch_norm(rows, 24)
+    matches_reference(net, [y, net.node("Neg", product if seen == "product" else rows)], (2, 15, 16))
+    net = Net()
+    gemm = net.node("Gemm", "x", net.constant(net.random.standard_normal((16, 24))))
+    matches_reference(net, [net.batch_norm(gemm, 24), gemm], (10, 16))
