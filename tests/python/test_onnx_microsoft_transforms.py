@@ -5,8 +5,9 @@ import pytest
 
 import clprim
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+from onnx import helper, numpy_helper  # noqa: E402
 from onnx_microsoft import CLOSE, F, I32, I64, check, integers, normal, ours  # noqa: E402
 
 
@@ -125,3 +126,37 @@ def test_crop_and_resize(mode, size):
 def test_refusals(name, inputs, attributes, said):
     with pytest.raises(clprim.InvalidArgument, match=name + ".*" + said):
         ours(name, inputs, attributes)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_products_with_sparse_matrices(turned, constant):
+    """ONNX Runtime is given a sparse tensor; ours takes it dense, or from a sparse initializer."""
+    rng = np.random.default_rng(0)
+    shape = (7, 5) if turned[0] else (5, 7)
+    a = np.where(rng.random(shape) < 0.4, normal(*shape), 0).astype(F)
+    b = normal(*((3, 7) if turned[1] else (7, 3)))
+    node = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft", transA=turned[0],
+                            transB=turned[1], alpha=0.5)
+    port = onnx.ValueInfoProto(name="a")
+    port.type.sparse_tensor_type.elem_type = onnx.TensorProto.FLOAT   # of a shape ONNX Runtime would not turn it
+
+    def model(inputs, sparse=()):
+        graph = helper.make_graph([node], "g", [*inputs, helper.make_tensor_value_info("b", 1, b.shape)],
+                                  [helper.make_empty_tensor_value_info("y")])
+        graph.sparse_initializer.extend(sparse)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+    rows = np.concatenate([[0], np.cumsum((a != 0).sum(1))]).astype(I64)
+    columns = np.nonzero(a)[1].astype(I64)
+    sparse = ort.SparseTensor.sparse_csr_from_numpy(np.array(a.shape, I64), a[a != 0], columns, rows,
+                                                    ort.OrtDevice.make("cpu", 0))
+    feeds = {"a": ort.OrtValue.ort_value_from_sparse_tensor(sparse), "b": ort.OrtValue.ortvalue_from_numpy(b)}
+    theirs = ort.InferenceSession(model([port]), providers=["CPUExecutionProvider"]).run_with_ort_values(["y"], feeds)
+    places = np.flatnonzero(a).astype(I64)
+    initializer = helper.make_sparse_tensor(numpy_helper.from_array(a.ravel()[places], "a"),
+                                            numpy_helper.from_array(places, "places"), list(a.shape))
+    session = clprim.Session(model([], [initializer]) if constant else model([port]))
+    y = session.run({"b": b} if constant else {"a": a, "b": b})["y"]
+    np.testing.assert_allclose(y, theirs[0].numpy(), rtol=1e-5, atol=1e-5)

@@ -215,6 +215,7 @@ const OperatorRow matmul_rows[] = {
     {"MatMulGradient", 1, matmul_gradient, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
     {"TransposeMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
+    {"SparseToDenseMatMul", 1, fused_matmul, nullptr, "com.microsoft"},   // sparse tensors are read as dense ones
 };
 
 }  // namespace
