@@ -1,7 +1,8 @@
 // Scaled dot-product attention, forward and backward, that never stores the matrix of scores.
 //
 // For each batch b, query head h with key head g = h / (Hq / Hkv), query i and key j:
-//     s[i, j] = scale q[i] . k[j] + mask[i, j],  -inf where a key is hidden
+//     s[i, j] = scale q[i] . k[j] + mask[i, j],  -inf where a key is hidden; with a softcap c > 0 it is
+//     s[i, j] = c tanh(scale q[i] . k[j] / c) + mask[i, j]
 //     p[i, :] = softmax(s[i, :]),   y[i] = sum over j of  dropped(p[i, j]) v[j],   logsumexp[i] = log sum exp s[i, :]
 // A query that sees no key gets y = 0, logsumexp = -inf and no gradient. Dropout sets a probability to 0 or multiplies
 // it by 1 / (1 - dropout): that of (i, j) takes word j % 4 of Philox's block row * ceil(S / 4) + j / 4 at counter
@@ -33,6 +34,7 @@ struct Attention {
     std::int64_t causal_offset = 0;
     double dropout = 0;              // probability in [0, 1]
     PhiloxState state{};             // of dropout
+    float softcap = 0;               // forward only; on GPUs by the reference, which is slow
 };
 
 // y [B, Hq, L, Ev] of query's dtype, any strides; logsumexp [B, Hq, L], contiguous, float32 (float64 for float64), or

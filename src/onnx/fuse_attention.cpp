@@ -2,13 +2,14 @@
 //
 //   softmax(q k^T * scale + mask) v
 //
-// The scale, by product or quotient, and the mask may be missing; q and k may be multiplied by numbers, also by those
-// that the graph computes (the root of the scale, by PyTorch's exporter of traces), and before heads are split. Masks
-// may be several, added or chosen by Where; conversions may stand between, and a Where that makes rows without keys 0.
-// Products are MatMul, Einsum and ONNX Runtime's FusedMatMul, the last one also v^T p^T. Heads of k and v may be
-// repeated for groups of queries.
+// A tanh with a factor may stand in front of the mask; the scale, by product or quotient, and the mask may be
+// missing; q and k may be multiplied by numbers, also by those that the graph computes (the root of the scale, by
+// PyTorch's exporter of traces), and before heads are split. Masks may be several, added or chosen by Where;
+// conversions may stand between, and a Where that makes rows without keys 0. Products are MatMul, Einsum and ONNX
+// Runtime's FusedMatMul, the last one also v^T p^T. Heads of k and v may be repeated for groups of queries.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "onnx/attention_products.hpp"
@@ -42,7 +43,7 @@ public:
 private:
     // One of the nodes between the product of queries and keys and the softmax; `scores` is the input they come by.
     struct Step {
-        enum class Kind { scale, conversion, mask } kind;
+        enum class Kind { scale, conversion, mask, cap } kind;
         const Node* node;
         std::size_t scores;
     };
@@ -50,6 +51,7 @@ private:
         std::optional<ScoreProduct> product;
         std::vector<Step> steps;         // from the softmax to the product
         float scale = 1;
+        float softcap = 0;               // what a tanh of them is multiplied by; 0 without one
     };
 
     std::optional<float> number(int slot, std::size_t most_axes) const
@@ -83,6 +85,8 @@ private:
             return {{Step::Kind::conversion, node, 0}};
         if (factor(node, other, axes_of_scores))
             return {{Step::Kind::scale, node, other}};
+        if (is_plain_node(node, "Tanh", 1))
+            return {{Step::Kind::cap, node, 0}};
         if (scaled)                      // what was added before is multiplied, too
             return {};
         if (is_plain_node(node, "Add", 2))
@@ -103,16 +107,29 @@ private:
             return true;
         }
         for (const Step& step : node ? steps_of(node, scaled) : std::vector<Step>{}) {
-            std::size_t other = 0;
+            const bool scales = step.kind == Step::Kind::scale || step.kind == Step::Kind::cap;
             found.steps.push_back(step);
-            if (lead(node->inputs[step.scores], *node, found, scaled || step.kind == Step::Kind::scale)) {
-                if (step.kind == Step::Kind::scale)
-                    found.scale *= *factor(node, other, axes_of_scores);
+            if (lead(node->inputs[step.scores], *node, found, scaled || scales))
                 return true;
-            }
             found.steps.pop_back();
         }
         return false;
+    }
+
+    // The numbers of the steps; false where one tanh follows another, or its factor is none for it.
+    bool numbers_of(Scores& found) const
+    {
+        for (const Step& step : found.steps) {
+            std::size_t other = 0;
+            if (step.kind == Step::Kind::scale)
+                found.scale *= *factor(step.node, other, axes_of_scores);
+            if (step.kind != Step::Kind::cap)
+                continue;
+            if (found.softcap != 0 || !(found.scale > 0) || std::isinf(found.scale))
+                return false;
+            found.softcap = found.scale;
+        }
+        return true;
     }
 
     // An operand of the product of queries and keys, without what it is multiplied by where that is one number: known,
@@ -280,6 +297,7 @@ private:
         const auto ending = attention_ending(rewriter_, softmax);
         Scores found;
         if ((axis != -1 && axis < 2) || !ending || !lead(softmax.inputs[0], softmax, found) ||
+            !numbers_of(found) ||
             !masks_combine(found))
             return;
         const ScoreProduct& product = *found.product;
@@ -334,6 +352,8 @@ private:
         fused.name = product.node->name + ".." + last.name;
         fused.outputs = last.outputs;
         fused.attributes["scale"] = found.scale * q.known * k.known * product.alpha;
+        if (found.softcap > 0)
+            fused.attributes["softcap"] = found.softcap;
         // Heads that are put together again lie so from the start.
         fused.attributes["joins"] =
             static_cast<std::int64_t>(is_plain_node(rewriter_.only_reader(last.outputs[0]), "Transpose", 1));

@@ -27,13 +27,15 @@ struct Case {
     double dropout = 0;
     DataType dtype = DataType::float32;
     bool turned = false;   // [B, L, H, E] in memory, as it comes from a projection
+    float softcap = 0;
 };
 
 inline void PrintTo(const Case& c, std::ostream* out)
 {
     *out << c.batch << ' ' << c.heads << ' ' << c.kv_heads << ' ' << c.queries << ' ' << c.keys << ' ' << c.size << ' '
          << c.value_size << (c.causal ? " causal " : " ") << c.offset << " mask " << static_cast<int>(c.mask)
-         << " dropout " << c.dropout << ' ' << name_of(c.dtype) << (c.turned ? " turned" : "");
+         << " dropout " << c.dropout << ' ' << name_of(c.dtype) << (c.turned ? " turned" : "") << " softcap "
+         << c.softcap;
 }
 
 // Philox-4x32-10, from its description.
@@ -78,7 +80,7 @@ struct Problem {
         v = make({c.batch, c.kv_heads, c.keys, c.value_size});
         grad_y = make({c.batch, c.heads, c.queries, c.value_size});
         make_mask();
-        attention = {q.tensor, k.tensor, v.tensor, mask.tensor, 0.3, c.causal, c.offset, c.dropout, {42, 3}};
+        attention = {q.tensor, k.tensor, v.tensor, mask.tensor, 0.3, c.causal, c.offset, c.dropout, {42, 3}, c.softcap};
     }
 
     Tensor empty(const Dims& shape, DataType dtype) const { return queue.context().empty(shape, dtype, queue); }
@@ -171,6 +173,8 @@ inline Expected reference(const Problem& p)
                 for (std::int64_t j = 0; j < c.keys; ++j) {
                     for (std::int64_t e = 0; e < c.size; ++e)
                         s[u(j)] += p.attention.scale * q[e] * p.k.values[k(j) + u(e)];
+                    if (c.softcap > 0)
+                        s[u(j)] = c.softcap * std::tanh(s[u(j)] / c.softcap);
                     s[u(j)] += p.masked(b, h, i, j);
                     best = std::max(best, s[u(j)]);
                     if (c.dropout > 0) {

@@ -42,12 +42,18 @@ TEST_P(AttentionTest, MatchesTheDefinition)
         EXPECT_EQ(p.read(alone), p.read(y));
     }
     prefer_implementation("attention", "");
-    EXPECT_GE(tried, c.size > longest_fused_head ? 1 : 2);
+    const bool capped_on_gpu = c.softcap > 0 && queue.device().kind == DeviceKind::gpu;
+    EXPECT_GE(tried, c.size > longest_fused_head || capped_on_gpu ? 1 : 2);
 
     // Backward gets results that are as exact as their dtypes.
     AttentionResults results{p.blank(p.grad_y.tensor.shape),
                              p.empty({c.batch, c.heads, c.queries}, detail::accumulate_type(c.dtype)), p.grad_y.tensor};
     attention(queue, p.attention, results.y, results.logsumexp);
+    if (c.softcap > 0) {
+        EXPECT_THROW(attention_backward(queue, p.attention, results, {p.blank(p.q.tensor.shape), {}, {}}),
+                     NotSupported);
+        return;
+    }
     tried = 0;
     for (const auto& one : detail::attention_backwards()) {
         if (one.rejects(p.attention, queue.device()))
@@ -117,6 +123,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 8, 1, 4, 100, 248, 256, false, 0, Mask::added, 0, DataType::float64},
                     Case{1, 64, 1, 4, 127, 250, 250, true, 100, Mask::none, 0, DataType::float64}));
 
+INSTANTIATE_TEST_SUITE_P(
+    FewCapped, FewQueriesTest,
+    testing::Values(Case{2, 4, 2, 1, 400, 64, 36, false, 0, Mask::added, 0, DataType::float32, false, 2},
+                    Case{1, 6, 2, 3, 330, 64, 36, true, 200, Mask::none, 0, DataType::float64, true, 0.5},
+                    Case{1, 8, 2, 8, 300, 80, 96, true, 3, Mask::boolean, 0, DataType::float16, false, 50}));
+INSTANTIATE_TEST_SUITE_P(
+    Capped, AttentionTest,
+    testing::Values(Case{2, 4, 2, 19, 130, 64, 36, false, 0, Mask::added, 0, DataType::float32, false, 2},
+                    Case{1, 2, 2, 100, 100, 16, 16, true, 0, Mask::none, 0, DataType::float32, true, 50},
+                    Case{1, 2, 1, 33, 41, 24, 8, true, 5, Mask::boolean, 0, DataType::float64, false, 0.25},
+                    Case{1, 2, 1, 33, 41, 300, 8, false, 0, Mask::none, 0.25, DataType::float32, false, 1},
+                    Case{1, 2, 2, 45, 77, 32, 32, false, 0, Mask::added, 0.5, DataType::bfloat16, false, 3}));
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionTest,
     testing::Values(Case{1, 1, 1, 1, 1, 1, 1}, Case{2, 3, 3, 5, 7, 3, 2}, Case{1, 2, 2, 197, 197, 64, 64},
@@ -322,6 +340,7 @@ TEST(AttentionErrors, NameTheArgument)
     expect("mask must be boolean or float32", [&](Attention& p) { p.mask = make({5, 6}, DataType::int32); });
     expect("does not broadcast", [&](Attention& p) { p.mask = make({5, 5}); });
     expect("dropout must lie in", [&](Attention& p) { p.dropout = 1.5; });
+    expect("softcap must be", [&](Attention& p) { p.softcap = -1; });
     expect("y must be float32", [&](Attention& p) { p.query = make({1, 4, 4, 8}); });
     EXPECT_THROW(attention_backward(queue, good, {y, {}, y}, {}), InvalidArgument);
     EXPECT_THROW(attention_backward(queue, good, {y, make({1, 4, 5}), y}, {y, {}, {}}), InvalidArgument);

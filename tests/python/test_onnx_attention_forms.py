@@ -124,6 +124,37 @@ def test_scaled_operands_that_others_read():
     check(nodes, SHAPES, outputs=("y", "qf"))
 
 
+CAP = [node("Mul", ["s", "factor"], ["s1"]), node("Div", ["s1", "cap"], ["c"]), node("Tanh", ["c"], ["h"]),
+       node("Mul", ["h", "cap"], ["s2"])]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("cap", [0.5, 3.0, 50.0])
+@pytest.mark.parametrize("queries", [1, 20])
+def test_softcaps(masked, cap, queries):
+    """Gemma 2: the scores' tanh, times what they were divided by."""
+    steps = [*CAP, node("Add", ["s2", "m"], ["t"]) if masked else node("Identity", ["s2"], ["t"])]
+    shapes = {**SHAPES, "q": (2, 3, queries, 16), **({"m": (queries, 30)} if masked else {})}
+    on_cpu = clprim.devices()[0].kind == "cpu"
+    check(between(steps), shapes, {"cap": number(cap)}, launches=2 if on_cpu else None)
+
+
+@pytest.mark.parametrize("steps", [
+    [node("Tanh", ["s"], ["t"])], [CAP[0], node("Tanh", ["s1"], ["h"]), node("Mul", ["h", "cap"], ["t"])],
+    [CAP[0], node("Tanh", ["s1"], ["h"]), node("Mul", ["h", "factor"], ["h2"]), node("Mul", ["cap", "h2"], ["t"])]])
+def test_softcaps_of_other_numbers(steps):
+    check(between(steps), SHAPES, {"cap": number(7)}, launches=1 if clprim.devices()[0].kind == "cpu" else None)
+
+
+@pytest.mark.parametrize("steps", [
+    [*CAP[:3], node("Mul", ["h", "minus"], ["t"])],
+    [SCALED, node("Add", ["s1", "m"], ["a"]), node("Tanh", ["a"], ["h"]), node("Mul", ["h", "cap"], ["t"])],
+    [*CAP, node("Tanh", ["s2"], ["h2"]), node("Mul", ["h2", "cap"], ["t"])]])
+def test_tanh_that_is_no_softcap(steps):
+    shapes = {**SHAPES, **({"m": (20, 30)} if any("m" in n.input for n in steps) else {})}
+    check(between(steps), shapes, {"cap": number(3), "minus": number(-2)})
+
+
 @pytest.mark.parametrize("scores, values, shapes", [
     ("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd", {"q": (2, 3, 20, 16), "k": (2, 3, 30, 16), "v": (2, 3, 30, 8)}),
     ("bqhd,bkhd->bhqk", "bhqk,bkhd->bqhd", {"q": (2, 20, 3, 16), "k": (2, 30, 3, 16), "v": (2, 30, 3, 8)}),

@@ -23,7 +23,7 @@ AttentionArguments attention_arguments(const Attention& p, const Tensor& y)
     const std::int64_t offset = std::clamp(p.causal_offset, -p.query.size(2), p.key.size(2));
     return {p.query.size(0), p.query.size(1), p.key.size(1), p.query.size(2), p.key.size(2), p.query.size(3),
             p.value.size(3), layout_of(p.query), layout_of(p.key), layout_of(p.value), layout_of(y),
-            layout_of(p.mask), offset, p.causal, p.mask.defined()};
+            layout_of(p.mask), offset, p.causal, p.mask.defined(), p.softcap};
 }
 
 DropoutArguments dropout_arguments(const Attention& p)
@@ -43,7 +43,7 @@ AccScalar scale_of(const Attention& p) { return {p.scale, accumulate_type(p.quer
 std::string attention_options(const Attention& p)
 {
     return concat("-DX=", name_of(p.query.dtype), " -DREAL=", opencl_compute_type(accumulate_type(p.query.dtype)),
-                  p.dropout > 0 ? " -DDROPOUT" : "");
+                  p.dropout > 0 ? " -DDROPOUT" : "", p.softcap > 0 ? " -DSOFTCAP" : "");
 }
 
 std::span<const AttentionForward> attention_forwards()
@@ -92,6 +92,7 @@ void check(const char* name, const Attention& p, const Device& device)
     require(q.size(1) == k.size(1) || (k.size(1) > 0 && q.size(1) % k.size(1) == 0), name, ": ", q.size(1),
             " query heads cannot share ", k.size(1), " key heads");
     require(p.dropout >= 0 && p.dropout <= 1, name, ": dropout must lie in [0, 1], got ", p.dropout);
+    require(p.softcap >= 0 && std::isfinite(p.softcap), name, ": softcap must be a number >= 0, got ", p.softcap);
     if (!p.mask.defined())
         return;
     require(p.mask.dtype == DataType::boolean || p.mask.dtype == q.dtype, name, ": mask must be boolean or ",
@@ -171,6 +172,7 @@ void attention_backward(Queue& queue, const Attention& asked, const AttentionRes
     constexpr const char* name = "attention_backward";
     detail::check(name, asked, queue.device());
     detail::check_results(name, asked, results.y, results.logsumexp);
+    require<NotSupported>(asked.softcap == 0, name, ": there is no gradient of a softcap");
     require(results.logsumexp.defined() && results.grad_y.defined(), name, ": logsumexp and grad_y are needed");
     detail::check_like(name, "grad_y", results.grad_y, results.y.shape, results.y.dtype);
     detail::check_like(name, "the gradient of query", gradients.query, asked.query.shape, asked.query.dtype);
@@ -193,9 +195,9 @@ void attention_backward(Queue& queue, const Attention& asked, const AttentionRes
 
 std::string describe(const Attention& p)
 {
-    return fmt::format("{} {} {} {}{}{}{}", name_of(p.query.dtype), to_string(p.query.shape), to_string(p.key.shape),
+    return fmt::format("{} {} {} {}{}{}{}{}", name_of(p.query.dtype), to_string(p.query.shape), to_string(p.key.shape),
                        p.value.size(3), p.causal ? " causal" : "", p.mask.defined() ? " mask" : "",
-                       p.dropout > 0 ? " dropout" : "");
+                       p.dropout > 0 ? " dropout" : "", p.softcap > 0 ? " softcap" : "");
 }
 
 }  // namespace clprim

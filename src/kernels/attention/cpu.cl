@@ -15,14 +15,14 @@
 // One half of a panel: scores to probabilities that are not divided yet, and the largest score and the sum so far.
 // `hidden` is the first key of the block that the half's first query does not see.
 static inline void soften(__local REAL* scores, const __local REAL* bias, int count, long hidden, REAL scale,
-                          __local REAL* best, __local REAL* total, __local REAL* correction)
+                          float softcap, __local REAL* best, __local REAL* total, __local REAL* correction)
 {
     tile_vector largest = TILE_VLOAD(0, best);
     const tile_vector before = largest;
     for (int j = 0; j < count; ++j) {
         const __local REAL* added = bias ? bias + j * TILE_COLUMNS : 0;
-        const tile_vector s =
-            hide_first(finish_score(TILE_VLOAD(0, scores + j * TILE_COLUMNS), scale, added), j - hidden + 1);
+        const tile_vector own = capped(TILE_VLOAD(0, scores + j * TILE_COLUMNS) * scale, softcap);
+        const tile_vector s = hide_first(added ? own + TILE_VLOAD(0, added) : own, j - hidden + 1);
         TILE_VSTORE(s, 0, scores + j * TILE_COLUMNS);
         largest = s > largest ? s : largest;
     }
@@ -93,7 +93,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
             for (int half_panel = 0; half_panel < lanes; half_panel += TILE_LANES) {
                 const long i = first + half_panel, at = panel * TILE_COLUMNS + half_panel;
                 soften(scores + half_panel, p.masked ? bias + half_panel : 0, count, first_hidden(&p, i) - j0, scale,
-                       best + at, total + at, correction + half_panel);
+                       p.softcap, best + at, total + at, correction + half_panel);
 #ifdef DROPOUT
                 const ulong row_blocks = (p.keys + 3) / 4;
                 multiply_factors(scores + half_panel, count, ((b * p.heads + h) * p.queries + i) * row_blocks + j0 / 4,

@@ -221,7 +221,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
                 const __global storage_t(X)* from = k + j * p.k.row;
                 s = p.k.row == 1 && p.k.column != 1 ? score_columns(own, from, p.k.column, in_block, p.size)
                                                     : score_rows(own, from, p.k, in_block, p.size, k_end);
-                s = hide_from(s * scale + added, seen);
+                s = hide_from(capped(s * scale, p.softcap) + added, seen);
                 best[r] = fmax(best[r], largest_lane(s));
                 begins[r] = fmin(begins[r], (REAL)j);
                 ends[r] = (REAL)(j + seen);

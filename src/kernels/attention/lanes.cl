@@ -23,12 +23,26 @@ static inline float16 exp_lanes(float16 x)
     e = fma(e * r, r, r) + 1.0f;
     return e * as_float16((as_int16(shifted) << 23) + 0x3f800000);
 }
+
+// Without branches or calls: the odd power series where |x| is small, else by the exponential.
+static inline float16 tanh_lanes(float16 x)
+{
+    const float16 size = fabs(x), square = x * x;
+    float16 series = fma((float16)-8.863235530e-3f, square, (float16)2.186948854e-2f);
+    series = fma(series, square, (float16)-5.396825397e-2f);
+    series = fma(series, square, (float16)1.333333333e-1f);
+    series = fma(series, square, (float16)-3.333333333e-1f);
+    series = fma(series * square, x, x);
+    const float16 e = exp_lanes(-2.0f * size), large = (1.0f - e) / (1.0f + e);
+    return size < 0.35f ? series : copysign(large, x);
+}
 #else
 typedef long8 lane_integer;
 typedef uint8 lane_words;
 #define LANE_NUMBERS (long8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LANE_WORDS(v) convert_uint8(v)
 #define exp_lanes exp
+#define tanh_lanes tanh
 #endif
 
 #define HIDDEN ((tile_vector)(REAL)-INFINITY)
@@ -154,6 +168,16 @@ static inline void multiply_factors(__local REAL* scores, int count, ulong first
         }
     }
 }
+
+// Scores that are scaled, between -softcap and softcap.
+#ifdef SOFTCAP
+static inline tile_vector capped(tile_vector s, float softcap)
+{
+    return (REAL)softcap * tanh_lanes(s / (REAL)softcap);
+}
+#else
+#define capped(s, softcap) (s)
+#endif
 
 // A vector of scores, scaled, with the mask added; and hidden in the first `count` lanes, or from `lane` on.
 static inline tile_vector finish_score(tile_vector s, REAL scale, const __local REAL* bias)

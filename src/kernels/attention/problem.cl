@@ -13,6 +13,8 @@ typedef struct {
     heads_layout q, k, v, y, mask;
     long causal_offset;
     int causal, masked;
+    float softcap;
+    int reserved;
 } attention_problem;
 
 // Of backward: the gradients' layouts, and whether the owner of keys also writes the queries' gradient.

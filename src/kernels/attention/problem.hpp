@@ -18,6 +18,8 @@ struct AttentionArguments {
     HeadsLayout q, k, v, y, mask;
     std::int64_t causal_offset;
     std::int32_t causal, masked;
+    float softcap;
+    std::int32_t reserved = 0;
 };
 struct GradientLayouts {
     HeadsLayout y, q, k, v;
@@ -29,12 +31,18 @@ struct DropoutArguments {
     float factor;
 };
 
+// Why kernels that know no softcap refuse a problem, if they do.
+inline Rejection refuses_softcap(const Attention& p)
+{
+    return p.softcap > 0 ? Rejection("a softcap") : std::nullopt;
+}
+
 HeadsLayout layout_of(const Tensor& tensor);          // zeros for an undefined one
 AttentionArguments attention_arguments(const Attention& problem, const Tensor& y);
 DropoutArguments dropout_arguments(const Attention& problem);
 GradientLayouts gradient_layouts(const Tensor& grad_y, const AttentionGradients& gradients);
 AccScalar scale_of(const Attention& problem);
-std::string attention_options(const Attention& problem);   // "-DX=float16 -DREAL=float", and -DDROPOUT
+std::string attention_options(const Attention& problem);   // "-DX=float16 -DREAL=float", -DDROPOUT, -DSOFTCAP
 
 // In a problem here, masks are of query's dtype and have four axes. y and logsumexp are those of attention().
 using AttentionForward = Implementation<Attention, const Tensor&, const Tensor&>;

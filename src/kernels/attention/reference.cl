@@ -8,7 +8,10 @@ static inline REAL score(const attention_problem* p, const __global storage_t(X)
 {
     if (p->causal && j > i + p->causal_offset)
         return -INFINITY;
-    const REAL s = scale * dot_rows(q + i * p->q.row, p->q.column, k + j * p->k.row, p->k.column, p->size);
+    REAL s = scale * dot_rows(q + i * p->q.row, p->q.column, k + j * p->k.row, p->k.column, p->size);
+#ifdef SOFTCAP
+    s = p->softcap * tanh(s / p->softcap);
+#endif
     return p->masked ? s + (REAL)load(X, mask, i * p->mask.row + j * p->mask.column) : s;
 }
 

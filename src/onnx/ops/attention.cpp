@@ -214,7 +214,8 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias, D
 // Whether nothing outside asks for the scores, so that they need not be stored.
 bool scores_stay_inside(const Call& call, const Heads& h)
 {
-    return !call.wants(3) && call.float_attribute("softcap", 0) <= 0 &&
+    return !call.wants(3) &&
+           (call.float_attribute("softcap", 0) <= 0 || call.queue().device().kind == DeviceKind::cpu) &&
            std::max(h.q.size(3), h.v.size(3)) <= longest_fused_head;
 }
 
@@ -222,6 +223,7 @@ void fused_attention(const Call& call, const Heads& h, const Tensor& y)
 {
     Attention problem{h.q, h.k, h.v, {}};
     problem.scale = default_scale(call, h);
+    problem.softcap = std::max(0.0f, call.float_attribute("softcap", 0));
     const bool windowed =
         call.integer_attribute("left_window_size", -1) >= 0 || call.integer_attribute("right_window_size", -1) >= 0;
     const Tensor mask = call.has(3) ? padded_mask(call, h.keys()) : Tensor();

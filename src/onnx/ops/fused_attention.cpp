@@ -176,6 +176,9 @@ std::optional<Operands> for_one_kernel(const Call& call)
 {
     const std::size_t dims = call.shape(0).size();
     const std::int64_t axis = call.integer_attribute("axis", -1);      // of the softmax
+    const bool caps = call.float_attribute("softcap", 0) > 0;          // which GPUs' kernels do not know
+    if (caps && call.queue().device().kind != DeviceKind::cpu)
+        return std::nullopt;
     if (axis != -1 && axis + 1 != static_cast<std::int64_t>(dims))
         return std::nullopt;
     for (std::size_t i = 0; i < std::min(call.inputs(), key_shapes); ++i) {
@@ -234,6 +237,7 @@ void fused_attention(Call& call)
     call.output(0, Value(result));
     Attention problem{with_batch(q), with_batch(k).transpose(2, 3), with_batch(v), {}};
     problem.scale = call.attribute<float>("scale");
+    problem.softcap = call.float_attribute("softcap", 0);
     for (std::size_t i = factors; i < key_shapes; ++i)
         if (call.has(i))
             problem.scale *= call.input(i).host<float>(call.queue())[0];
