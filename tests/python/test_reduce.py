@@ -144,13 +144,16 @@ def test_extremes_of_one_number(number, device):
             assert torch.equal(got.indices.cpu(), want.indices)
 
 
-@pytest.mark.parametrize("length", (9, 15, 16, 17, 31, 64, 100, 128, 129, 191, 192))
-@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int32), ids=str)
+@pytest.mark.parametrize("length", (9, 15, 16, 17, 31, 64, 100, 128, 129, 191, 256, 257, 1000, 1025))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.int32, torch.float64, torch.int64, torch.int16,
+                                   torch.uint8, torch.int8), ids=str)
 def test_many_short_rows(length, dtype, device):
-    """CPUs fold them sixteen at a time; the last sixteen may begin within those before."""
+    """CPUs fold them sixteen or eight at a time; the last ones may begin within those before."""
     torch.manual_seed(length)
     for rows in (256, 271):
-        x = torch.randn(rows, length).mul(4).round().to(dtype)
+        x = torch.randn(rows, length).mul(4).round().abs().to(dtype)
+        if dtype != torch.uint8:
+            x *= torch.randn(rows, length).sign().to(dtype)
         if dtype.is_floating_point:
             x[3, length - 1], x[7, 0], x[rows - 1, length // 2] = torch.nan, torch.inf, torch.nan
         for y in (x.to(device), torch.stack([x, x], 1).to(device)[:, 1]):

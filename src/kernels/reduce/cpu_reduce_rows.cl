@@ -1,11 +1,37 @@
 // Reductions of short rows that lie side by side, on CPUs. The text in front of this is that of cpu_reduce.cl, of
-// TOGETHER accumulators, and interleave(a, b): a0 b0 a1 b1 ... of two rows' accumulators, into a and then b.
+// TOGETHER accumulators, 8 or 16, and EACH_FIELD(FIELD), which is FIELD(vector of a state's field, its type, its name).
 //
 // A work-item takes TOGETHER rows at a time: each goes through accumulators of its own. Those of two rows are
 // interleaved and halves combined, which leaves as many states of two rows, and so on until a vector holds one of each
 // row, in their order. It takes several such blocks in turn where there are many.
 #define LANES_LOOP _Pragma("clang loop unroll(disable)")   // as in cpu_reduce.cl
 #define ELEMENT(s, i) STEP(s, i, i)
+
+#if TOGETHER == 16
+#define VLOAD vload16
+#define VSTORE vstore16
+#define PAIRS_HIGH(a, b) \
+    a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf
+#define PAIRS_LOW(a, b) \
+    a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7
+#else
+#define VLOAD vload8
+#define VSTORE vstore8
+#define PAIRS_LOW(a, b) a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3
+#define PAIRS_HIGH(a, b) a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7
+#endif
+
+// a0 b0 a1 b1 ... of two rows' accumulators, into a and then b: moves alone, whatever the numbers are.
+static inline void interleave(accumulators_t* a, accumulators_t* b)
+{
+#define INTERLEAVE(vector_t, type_t, name)                                                                          \
+    {                                                                                                               \
+        const vector_t s = VLOAD(0, (const type_t*)a->name), t = VLOAD(0, (const type_t*)b->name);                  \
+        VSTORE((vector_t)(PAIRS_LOW(s, t)), 0, (type_t*)a->name);                                                   \
+        VSTORE((vector_t)(PAIRS_HIGH(s, t)), 0, (type_t*)b->name);                                                  \
+    }
+    EACH_FIELD(INTERLEAVE)
+}
 
 // Of a row's elements, from `position` on.
 static inline void accumulate_row(PARAMETERS const geometry_t* g, const offset_t* position, offset_t length,

@@ -88,10 +88,13 @@ std::int64_t short_row_of(std::string_view state, DataType input)
     return state.find(',') != state.npos ? 47 : size_of(input) < 4 ? 31 : 23;
 }
 
-// Rows side by side have one vector of accumulators each, which long rows wait for.
-std::int64_t longest_row_of(std::string_view state)
+// Rows side by side have one vector of accumulators each: long rows wait for it, those that look for NaN the most,
+// while float32 that is read as it lies leaves little else to wait for.
+std::int64_t longest_row_of(const ReduceCode& accumulators, const ReduceCode& rows, DataType common, DataType input)
 {
-    return state.find(',') != state.npos || std::ranges::count(state, ';') > 1 ? 191 : 128;
+    if (is_floating_point(common) && accumulators.state != rows.state)
+        return 256;
+    return input == DataType::float32 && std::ranges::count(rows.state, ';') == 1 ? 512 : 1024;
 }
 
 // Segments of one length, which leaves none empty.
@@ -144,16 +147,18 @@ void plan_cpu_work(Call& call, const Device& device)
         call.columns = call.kept.size[0] >= 64 ? 64 : call.kept.size[0] >= 32 ? 32 : 16;
         const std::int64_t wanted = device.compute_units * 16 / std::max<std::int64_t>(column_blocks(call), 1);
         call.segments = std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(length / 64, 1));
-        call.rows = false;
+        call.rows = 0;
         return cut(call);
     }
+    // Long ones only where every compute unit has several blocks of them.
+    const std::int64_t least = length > 128 ? 4 * std::int64_t{device.compute_units} * call.rows : 256;
     if (call.rows && !across && call.kept.rank == 1 && call.reduced.rank == 1 && (call.unit_reduced & 1) &&
-        outputs >= 16 * rows_together && length > 8 && length <= call.longest_row && !call.wide) {
-        call.lanes = rows_together;
+        outputs >= std::max<std::int64_t>(least, 256) && length > 8 && length <= call.longest_row && !call.wide) {
+        call.lanes = call.rows;
         call.segments = 1;
         return cut(call);
     }
-    call.rows = false;
+    call.rows = 0;
     const std::int64_t short_row = !call.own_lanes ? 1024 : call.unit_reduced & 1 ? call.short_row : 128;
     const bool short_rows = length <= short_row && outputs >= 256;
     call.lanes = across || short_rows || length <= 4
@@ -191,7 +196,7 @@ KernelKey key_of(const Call& call, const void* code, DataType common, bool merge
         .add(call.unit_kept, count)
         .add(call.lanes > 1, 1)
         .add(call.own_lanes, 1)
-        .add(call.rows, 1)
+        .add(call.rows > 0, 1)
         .add(form_of(call), 3)
         .add(merge, 1)
         .add(call.wide, 1);
@@ -232,7 +237,7 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Sca
     if ((call.own_lanes || call.columns) && !merge) {
         // A work-item takes several in turn where there are many.
         const std::int64_t items = call.columns ? column_blocks(call)
-                                   : call.rows  ? (call.kept_count + rows_together - 1) / rows_together
+                                   : call.rows  ? (call.kept_count + call.rows - 1) / call.rows
                                                 : call.kept_count;
         const std::int64_t most = std::max<std::int64_t>(queue.device().compute_units * 16 / call.segments, 1);
         range.local = {1, 1, 1};
@@ -272,8 +277,9 @@ void run(Queue& queue, Call& call, const Identity& identity, std::span<const Sca
     if (call.kept_count == 0)
         return;
     call.own_lanes = queue.device().kind == DeviceKind::cpu && fits_lanes(identity.code);
-    call.rows = call.own_lanes && call.inputs == 1 && fits_rows(identity.rows_code, identity.common);
-    call.longest_row = longest_row_of(identity.rows_code.state);
+    call.rows = call.own_lanes && call.inputs == 1 ? rows_together(identity.rows_code, identity.common) : 0;
+    call.longest_row =
+        longest_row_of(identity.code, identity.rows_code, identity.common, call.operands[0]->dtype);
     call.short_row = short_row_of(identity.code.state, call.operands[0]->dtype);
     queue.device().kind == DeviceKind::cpu ? plan_cpu_work(call, queue.device()) : plan_gpu_work(call, queue.device());
     call.own_lanes = call.own_lanes && call.lanes > 1;

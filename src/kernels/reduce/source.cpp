@@ -50,17 +50,32 @@ std::string accumulators_text(std::string_view state, unsigned count)
                   "    return s;\n}\nstatic inline void put(accumulators_t* a, int k, state_t s)\n{\n", put, "}\n");
 }
 
-// Two rows' states interleaved field by field, the first half of them and the second: moves alone, whatever they are.
-std::string interleave_text(std::string_view state)
+// What the type of a field stands for: one of OpenCL C's.
+std::string_view plain_type(std::string_view type, DataType common)
 {
-    std::string calls;
-    visit_fields(state, [&](std::string_view, std::string_view name) {
-        calls += concat("    INTERLEAVE(a->", name, ", b->", name, ")\n");
+    return type == "T"         ? opencl_compute_type(common)
+           : type == "R"       ? opencl_compute_type(real_type(common))
+           : type == "index_t" ? std::string_view("uint")
+                               : type;
+}
+
+// 0 where vectors of it are not exchanged.
+unsigned bytes_of(std::string_view plain)
+{
+    using Name = std::string_view;
+    const auto is = [&](auto... names) { return ((plain == Name(names)) || ...); };
+    return is("char", "uchar") ? 1 : is("short", "ushort") ? 2 : is("int", "uint", "float") ? 4
+           : is("long", "ulong", "double") ? 8 : 0;
+}
+
+std::string interleave_text(const ReduceCode& code, DataType common, unsigned together)
+{
+    std::string fields;
+    visit_fields(code.state, [&](std::string_view type, std::string_view name) {
+        const std::string_view plain = plain_type(type, common);
+        fields += concat(" FIELD(", plain, together, ", ", plain, ", ", name, ")");
     });
-    return concat(include_text("kernels/conv/transpose.cl"), "#define TOGETHER ", rows_together,
-                  "\n#define INTERLEAVE(x, y) { const float16 s = vload16(0, (float*)x), t = vload16(0, (float*)y); "
-                  "vstore16(TRANSPOSE_LOW(s, t), 0, (float*)x); vstore16(TRANSPOSE_HIGH(s, t), 0, (float*)y); }\n",
-                  "static inline void interleave(accumulators_t* a, accumulators_t* b)\n{\n", calls, "}\n");
+    return concat("#define TOGETHER ", together, "\n#define EACH_FIELD(FIELD)", fields, "\n");
 }
 
 }  // namespace
@@ -82,18 +97,17 @@ bool fits_lanes(const ReduceCode& code)
     });
 }
 
-bool fits_rows(const ReduceCode& code, DataType common)
+unsigned rows_together(const ReduceCode& code, DataType common)
 {
-    const std::string_view computed = opencl_compute_type(common);
-    const bool narrow = computed == "float" || computed == "int" || computed == "uint";
-    bool fits = true;
-    int fields = 0;
-    const bool plain = visit_fields(code.state, [&](std::string_view type, std::string_view) {
+    unsigned fields = 0, widest = 0;
+    bool fits = fits_lanes(code);
+    visit_fields(code.state, [&](std::string_view type, std::string_view) {
+        const unsigned bytes = bytes_of(plain_type(type, common));
         ++fields;
-        const bool own = type == "T" || type == "R";
-        fits &= own ? narrow : type == "int" || type == "uint" || type == "float" || type == "index_t";
+        fits &= bytes > 0;
+        widest = std::max(widest, bytes);
     });
-    return plain && fits && fields <= 2 && fits_lanes(code);
+    return !fits || fields > 2 ? 0 : widest == 8 ? 8 : 16;
 }
 
 std::string program_text(const Call& call, const TextRequest& request)
@@ -159,7 +173,7 @@ std::string program_text(const Call& call, const TextRequest& request)
     if (call.own_lanes || call.columns)
         text += accumulators_text(request.code.state, call.columns ? call.columns : call.lanes);
     if (call.rows)
-        text += interleave_text(request.code.state);
+        text += interleave_text(request.code, request.common, call.rows);
     if (call.columns)
         text += concat("#define COLUMNS ", call.columns, "\n#define STEP_COLUMN(s, i, c, index) step(s, ", column_call,
                        numbers, "index)\n");

@@ -27,7 +27,7 @@ struct Call {
     bool own_lanes = false;                   // one work-item has them all
     std::int64_t short_row = 0;               // as they are folded at its end, for longer rows only
     unsigned columns = 0;                     // or as many outputs side by side
-    bool rows = false;                        // or as many short rows as it has accumulators for each
+    unsigned rows = 0;                        // or so many short rows, with as many accumulators for each
     std::int64_t longest_row = 0;             // of these
     std::int64_t segments = 1, segment = 0;   // cuts of the reduction, and how long they are
     unsigned unit_reduced = 0, unit_kept = 0; // bit k: operand k moves by 1 along the fastest reduced or kept dimension
@@ -51,9 +51,9 @@ std::size_t state_bytes(std::string_view state);
 // numbers each, declared as `TYPE NAME, NAME;`, and no function that has a form in vectors for work-items alone.
 bool fits_lanes(const ReduceCode& code);
 
-// Whether rows may be folded side by side (cpu_reduce_rows.cl): one or two numbers of four bytes.
-bool fits_rows(const ReduceCode& code, DataType common);
-constexpr unsigned rows_together = 16;    // lanes that conv/transpose.cl exchanges
+// How many rows may be folded side by side (cpu_reduce_rows.cl): as many as a vector has of the widest of one or two
+// numbers. 0 where none may.
+unsigned rows_together(const ReduceCode& code, DataType common);
 
 std::string program_text(const Call& call, const TextRequest& request);
 
