@@ -32,6 +32,9 @@ CASES = {
     "depthwise 7x7": (F.conv2d, (2, 19, 10, 13), (19, 1, 7, 7), dict(padding=3, groups=19)),
     "depthwise 7x7 at 7x7": (F.conv2d, (2, 32, 7, 7), (32, 1, 7, 7), dict(padding=3, groups=32)),
     "depthwise 7x7 half": (F.conv2d, (2, 40, 15, 13), (40, 1, 7, 7), dict(stride=2, padding=2, groups=40)),
+    "depthwise wide 3x3": (F.conv2d, (2, 5, 9, 41), (5, 1, 3, 3), dict(padding=1, groups=5)),
+    "depthwise wide 5x5": (F.conv2d, (1, 5, 6, 19), (5, 1, 5, 5), dict(padding=(1, 3), groups=5)),
+    "depthwise narrow 5x5": (F.conv2d, (2, 5, 18, 9), (5, 1, 5, 5), dict(padding=(2, 1), groups=5)),
     "depthwise 21x1": (F.conv2d, (1, 6, 23, 10), (6, 1, 21, 1), dict(padding=(10, 0), groups=6)),
     "depthwise 11x11": (F.conv2d, (2, 6, 19, 14), (6, 1, 11, 11), dict(padding=5, groups=6)),
     "depthwise 9x13 fours": (F.conv2d, (1, 4, 12, 20), (4, 1, 9, 13), dict(padding=(4, 6), groups=4)),
@@ -91,7 +94,8 @@ def test_forward_and_gradients(case, bias):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", ["3x3", "1x1", "stride 2", "groups", "depthwise", "depthwise fours",
                                   "depthwise dilated", "depthwise dilated 7x7", "depthwise dilated 3x3",
-                                  "depthwise 7x7 stride 2", "transposed", "3d"])
+                                  "depthwise 7x7 stride 2", "depthwise 7x7", "depthwise 7x7 at 7x7",
+                                  "depthwise wide 3x3", "depthwise wide 5x5", "transposed", "3d"])
 def test_dtypes(case, dtype):
     function, x, w, b, options = make(case, dtype)
     actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)

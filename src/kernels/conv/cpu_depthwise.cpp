@@ -102,6 +102,38 @@ bool plain_rows(const DepthwiseProblem& p)
     return p.rows == 1 && p.depth == 1 && p.scale[1] <= 2 && p.source_strides[3] == 1 && p.result_strides[3] == 1;
 }
 
+// The field of cpu_depthwise_field.cl: rows, and the columns that its vectors load.
+struct Field {
+    static constexpr cl_long together = 7;   // ROWS there
+    cl_long rows, pitch;
+    bool pairs;                              // of planes, which share vectors and have a field each
+
+    Field(const DepthwiseProblem& p, DataType dtype)
+    {
+        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+        rows = std::max(p.out[0], together) + p.taps[0] - 1;
+        pitch = ceil_div(std::max(p.out[1], vector) + p.taps[1] - 1, vector) * vector;
+        pairs = vector == lanes && p.out[1] <= lanes / 2 && p.result_strides[2] == p.out[1];
+    }
+    std::size_t bytes(std::size_t real_size) const
+    {
+        return static_cast<std::size_t>((pairs ? 2 : 1) * rows * pitch) * real_size;
+    }
+};
+
+// Whether cpu_depthwise_field.cl takes it: neighbouring taps of neighbouring positions, planes that stay in near
+// caches. Copying short rows takes longer than it saves where taps are few and cpu_depthwise_same.cl does without.
+bool fits_field(const DepthwiseProblem& p, const Call& call, const Device& device, const Field& field)
+{
+    const std::size_t real_size = size_of(real_type(call.dtype));
+    const cl_long taps = p.taps[0], wide = taps == 7 ? 0 : taps == 5 ? 9 : size_of(call.dtype) < 4 ? 1 << 20 : 25;
+    bool fits = p.rows == 1 && p.depth == 1 && taps == p.taps[1] && (taps == 3 || taps == 5 || taps == 7) &&
+                p.source_strides[3] == 1 && p.result_strides[3] == 1 && (p.out[1] >= wide || !same_positions(p));
+    for (int i = 0; i < 2; ++i)
+        fits &= p.scale[i] == 1 && std::abs(p.step[i]) == 1;
+    return fits && field.bytes(real_size) <= std::min<std::size_t>(device.local_memory, 128 * 1024);
+}
+
 constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl and cpu_depthwise_rows.cl
 
 void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
@@ -127,6 +159,19 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
             keep ? call.prepared->get(queue, "depthwise taps", pack, Prepared::Keeps::all) : pack();
         queue.launch(program.kernel("conv_depthwise_channels"),
                      Range::groups(static_cast<std::size_t>(p.batch * p.out[0])), source, packed, call.bias, result, p);
+        return;
+    }
+    if (const Field field(p, call.dtype); fits_field(p, call, queue.device(), field)) {
+        const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
+        const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items / 2 * 2, 2, planes);
+        const Program& by_field =
+            queue.context().program("kernels/conv/cpu_depthwise_field.cl",
+                                    dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
+                                        (field.pairs ? " -DPAIRS" : ""));
+        queue.launch(by_field.kernel("conv_depthwise_field"),
+                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each) * p.batch)), source, call.w,
+                     call.bias, result, LocalMemory{field.bytes(real_size)}, cl_int(field.rows), cl_int(field.pitch),
+                     cl_int(each), p);
         return;
     }
     if (same_positions(p) || plain_rows(p)) {
