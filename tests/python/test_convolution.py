@@ -35,6 +35,7 @@ CASES = {
     "depthwise wide 3x3": (F.conv2d, (2, 5, 9, 41), (5, 1, 3, 3), dict(padding=1, groups=5)),
     "depthwise wide 5x5": (F.conv2d, (1, 5, 6, 19), (5, 1, 5, 5), dict(padding=(1, 3), groups=5)),
     "depthwise narrow 5x5": (F.conv2d, (2, 5, 18, 9), (5, 1, 5, 5), dict(padding=(2, 1), groups=5)),
+    "depthwise multiplier 3": (F.conv2d, (2, 7, 9, 8), (21, 1, 3, 3), dict(padding=1, groups=7, stride=2)),
     "depthwise 21x1": (F.conv2d, (1, 6, 23, 10), (6, 1, 21, 1), dict(padding=(10, 0), groups=6)),
     "depthwise 11x11": (F.conv2d, (2, 6, 19, 14), (6, 1, 11, 11), dict(padding=5, groups=6)),
     "depthwise 9x13 fours": (F.conv2d, (1, 4, 12, 20), (4, 1, 9, 13), dict(padding=(4, 6), groups=4)),
@@ -95,7 +96,8 @@ def test_forward_and_gradients(case, bias):
 @pytest.mark.parametrize("case", ["3x3", "1x1", "stride 2", "groups", "depthwise", "depthwise fours",
                                   "depthwise dilated", "depthwise dilated 7x7", "depthwise dilated 3x3",
                                   "depthwise 7x7 stride 2", "depthwise 7x7", "depthwise 7x7 at 7x7",
-                                  "depthwise wide 3x3", "depthwise wide 5x5", "transposed", "3d"])
+                                  "depthwise wide 3x3", "depthwise wide 5x5", "depthwise multiplier 3", "transposed",
+                                  "3d"])
 def test_dtypes(case, dtype):
     function, x, w, b, options = make(case, dtype)
     actual = forward_and_gradients(function, x.to(device), w.to(device), b.to(device), options)
@@ -108,6 +110,7 @@ def test_dtypes(case, dtype):
 @pytest.mark.parametrize("weight_format", [torch.contiguous_format, torch.channels_last], ids=str)
 @pytest.mark.parametrize("case", ["3x3", "3x3 batch of 7x7", "1x1", "stride 2", "first layer", "groups", "depthwise",
                                   "depthwise fours", "depthwise stride 2", "depthwise multiplier",
+                                  "depthwise multiplier 3",
                                   "depthwise dilated", "depthwise dilated 7x7", "depthwise dilated 3x3",
                                   "depthwise 7x7 stride 2", "depthwise 7x7", "depthwise 7x7 at 7x7",
                                   "depthwise 7x7 half", "transposed", "dilated"])

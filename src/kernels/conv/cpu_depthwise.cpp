@@ -1,6 +1,8 @@
 // Host side of cpu_depthwise.cl.
 #include <algorithm>
 
+#include <clprim/copy.hpp>
+
 #include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
@@ -83,6 +85,37 @@ bool channels_last(const Call& call)
 {
     const Problem& q = call.problem;
     return q.groups > 1 && q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups >= lanes && q.out_channels == 1;
+}
+
+// channels_last with several outputs per group: passes that read the source repeat its channels.
+bool repeats(const Call& call)
+{
+    const Problem& q = call.problem;
+    return call.pass != ConvPass::backward_data && q.groups > 1 && q.out_channels > 1 && q.in_channels == 1 &&
+           q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups * q.out_channels >= lanes;
+}
+
+// The call with a source that has a channel of its own for each output, or the call itself.
+Call with_own_channels(Queue& queue, const Call& call)
+{
+    if (!repeats(call))
+        return call;
+    Call own = call;
+    Problem& q = own.problem;
+    const cl_long times = q.out_channels, channels = q.groups * times;
+    q.groups = channels;
+    q.out_channels = 1;
+    cl_long stride = channels;
+    for (int axis = 4; axis >= 2; stride *= q.in[axis-- - 2])
+        q.x_strides[axis] = stride;
+    q.x_strides[0] = stride;
+    own.x = queue.context().empty({q.batch, q.in[0], q.in[1], q.in[2], channels}, call.dtype, queue);
+    const auto& from = call.problem.x_strides;
+    const Dims shape = {q.batch, q.in[0], q.in[1], q.in[2], call.problem.groups, times};
+    copy(queue, Tensor(call.x.memory, call.x.offset, call.dtype, shape, {from[0], from[2], from[3], from[4], 1, 0}),
+         Tensor(own.x.memory, own.x.offset, call.dtype, shape,
+                {stride, q.x_strides[2], q.x_strides[3], q.x_strides[4], times, 1}));
+    return own;
 }
 
 // Whether cpu_depthwise_same.cl takes it: dense planes with the same positions on both sides.
@@ -209,7 +242,7 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
         return "works in two dimensions";
     if (q.taps() > most_taps)
         return "takes kernels of 128 taps at most";
-    if (!channels_last(call)) {
+    if (!channels_last(call) && !repeats(call)) {
         bool fits = true;
         const auto check = [&](const ImplicitProblem& p, cl_long) {
             fits &= choose_band(from_implicit(p, q), device, size_of(real_type(call.dtype)), 1) > 0;
@@ -221,7 +254,7 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
         if (!fits)
             return "takes rows that fit local memory only";
         if (q.x_strides[1] == 1 && q.groups > 1)
-            return "takes channels_last with 16 or more channels and one output per group only";
+            return "takes channels_last with 16 or more channels, for data gradients with one output per group, only";
     }
     return {};
 }
@@ -235,13 +268,15 @@ Rejection cpu_depthwise_advises_against(const Call& call, const Device& device)
     return {};
 }
 
-void run_cpu_depthwise(Queue& queue, const Call& call)
+void run_cpu_depthwise(Queue& queue, const Call& problem)
 {
+    const Call call = with_own_channels(queue, problem);
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
 }
 
-void run_cpu_depthwise_weight(Queue& queue, const Call& call)
+void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
 {
+    const Call call = with_own_channels(queue, problem);
     DepthwiseProblem p = from_implicit(forward_problem(call), call.problem);
     p.result_size = span_of(call.y);
     const std::size_t real_size = size_of(real_type(call.dtype));

@@ -1,8 +1,8 @@
 // Depthwise convolution on a CPU device, planar layout, taps that lie side by side and every column of the source: 3x3,
 // 5x5 or 7x7 (-DTAPS).
 //
-// A work-item owns `each` planes of the result. The source is copied, as it is computed in and with zeros around it, into
-// a field, from which a vector of columns is loaded once for all rows of the result that it is a tap of: ROWS of them.
+// A work-item owns `each` planes of the result. The source is copied, as it is computed in and with zeros around it,
+// into a field, from which a vector of columns is loaded once for all rows of the result that it is a tap of: ROWS.
 // Planes of few columns share vectors, two of them (-DPAIRS), where rows of the result lie behind each other.
 #include "kernels/conv/lanes.cl"
 #include "kernels/conv/depthwise_problem.cl"
