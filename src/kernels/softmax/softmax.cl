@@ -4,8 +4,9 @@
 // with m = max x and s = sum exp(x - m) over the axis. Each pass re-reads the row, which the cache holds, unless -DKEPT
 // says that so many vectors of each work-item are all of it (GPUs): then it is read once, all of it at once.
 //
-// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows; see gpu_parts.cl (-DPARTS) and cpu_turned.cl
-// (-DMOST). columns: each lane owns one (outer, inner); on GPUs, with -DHIGH, see gpu_columns.cl.
+// rows (inner = 1): a team owns a row; with VEC > 1 it walks `share` rows, whose gradients registers hold with -DSHORT;
+// see gpu_parts.cl (-DPARTS) and cpu_turned.cl (-DMOST). columns: each lane owns one (outer, inner); on GPUs, with
+// -DHIGH, see gpu_columns.cl.
 // -DX: dtype of x and of the gradient with respect to it; -DY: of y and dy.
 #include "core/dtype.cl"
 #include "core/vector.cl"
@@ -146,6 +147,28 @@ static inline void backward_kept(const __global storage_t(Y)* grad, const __glob
 }
 #endif
 
+#ifdef SHORT
+// A row of SHORT vectors on a CPU, which registers hold; the last one overlaps its neighbour by `again` lanes.
+#define EACH_SHORT _Pragma("unroll") for (uint k = 0; k < SHORT; ++k)
+#define SHORT_AT(k) ((k) + 1 < SHORT ? (k) * VEC : n - VEC)
+static inline void backward_short(const __global storage_t(Y)* grad, const __global storage_t(Y)* out,
+                                  __global storage_t(X)* result, uint n)
+{
+    vec_t dy[SHORT], y[SHORT], sum = 0;
+    const uint again = SHORT * VEC - n;
+    EACH_SHORT
+    {
+        dy[k] = load_vector(Y, grad, SHORT_AT(k));
+        y[k] = load_vector(Y, out, SHORT_AT(k));
+        const vec_t term = backward_term(dy[k], y[k]);
+        sum += k + 1 < SHORT ? term : last_lanes(VEC - again) ? term : (vec_t)(0);
+    }
+    const vec_t total = lane_sum(sum);
+    EACH_SHORT
+        store_vector(X, result, SHORT_AT(k), backward_value(dy[k], y[k], total));
+}
+#endif
+
 #if defined(CLPRIM_DEVICE_CPU) && VEC > 1
 // A row that fits stays as the accumulator's numbers in a near cache: it is converted, and exp is taken, once.
 #define NEAR (65536 / sizeof(acc_t))
@@ -236,6 +259,8 @@ void backward_rows(const __global storage_t(Y)* dy, ulong dy_offset, const __glo
         __global storage_t(X)* result = dx + dx_offset + row * n;
 #ifdef KEPT
         backward_kept(grad, out, result, n, OWNED(row) ? n : 0, scratch);
+#elif defined(SHORT)
+        backward_short(grad, out, result, n);
 #else
         vec_t sum = 0;
         EACH_VECTOR

@@ -154,6 +154,10 @@ void run(Queue& queue, const std::string& direction, DataType x, DataType y, boo
                      tensors..., split.outer, split.n, share);
         return;
     }
+    constexpr unsigned most_short = 8;   // vectors of rows that registers of CPUs hold
+    if (rows && cpu && team.vec == 16 && acc == DataType::float32 && direction == "backward" && split.n >= team.vec &&
+        split.n <= most_short * team.vec)
+        options += " -DSHORT=" + std::to_string((split.n + team.vec - 1) / team.vec);
     if (kept)
         options += " -DKEPT=" + std::to_string(std::bit_ceil((split.n + lanes - 1) / lanes));
     const unsigned numbers = acc == DataType::float64 ? 16 : 32;
