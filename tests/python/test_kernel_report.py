@@ -353,7 +353,7 @@ def test_committed_figures():
 
 # For CPUs; of the last resort (reference); parts of programs that are put together for each operator.
 NOT_ASKED = {f"kernels/{name}.cl" for name in (
-    "attention/reference", "conv/reference", "conv/transpose", "gemm/cpu_amx", "gemm/cpu_dot", "gemm/cpu_packed",
+    "attention/reference", "conv/reference", "gemm/cpu_amx", "gemm/cpu_dot", "gemm/cpu_packed",
     "integer/add", "integer/conv_cpu", "integer/conv_depthwise",
     "integer/conv_depthwise_rows", "integer/conv_depthwise_vnni", "integer/cpu", "integer/few_rows", "narrow/narrow",
     "pointwise/airy", "pointwise/bessel", "pointwise/distributions", "pointwise/gamma", "pointwise/geometry",
