@@ -198,6 +198,24 @@ def test_gradients_of_interpolation(shape, options, dynamic):
     assert backward.count("_backward.default(") == (0 if traced or generated else 1)
 
 
+@pytest.mark.parametrize("mode", ("nearest", "bilinear"))
+def test_interpolation_to_another_tensor_s_size_compiles_once(mode):
+    def f(x, y):
+        return y * F.interpolate(x, size=y.shape[-2:], mode=mode)
+
+    torch._dynamo.reset()
+    count = torch._dynamo.testing.CompileCounterWithBackend("inductor")
+    compiled = torch.compile(f, backend=count, dynamic=True)
+    for sizes in ((4, 5, 8, 9), (3, 7, 11, 13), (6, 4, 5, 21)):
+        x, y = randn(2, 3, *sizes[:2], requires_grad=True), randn(2, 3, *sizes[2:], requires_grad=True)
+        ours = [t.detach().to(device).requires_grad_() for t in (x, y)]
+        actual, expected = compiled(*ours), f(x, y)
+        torch.testing.assert_close(actual.cpu(), expected)
+        for a, b in zip(torch.autograd.grad(actual.sum(), ours), torch.autograd.grad(expected.sum(), (x, y))):
+            torch.testing.assert_close(a.cpu(), b, atol=1e-4, rtol=1e-4)
+    assert count.frame_count == 1
+
+
 @pytest.mark.parametrize("inner", (True, False))
 @pytest.mark.parametrize("elements", (16, 72, 1024, 10_000, 40_000, 100_000))
 @pytest.mark.parametrize("results", (1, 50, 64))

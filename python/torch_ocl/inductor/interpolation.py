@@ -33,13 +33,15 @@ def _with_gradients(packet, ours, decomposed):
 
     @functools.wraps(decomposed)
     def call(x, *args, **kwargs):
+        if not (torch.is_grad_enabled() and x.requires_grad):
+            return decomposed(x, *args, **kwargs)
         numbers = pytree.tree_leaves((x.shape, args, kwargs))
-        static = not any(isinstance(n, (torch.SymInt, torch.SymFloat)) for n in numbers)
+        if any(isinstance(n, (torch.SymInt, torch.SymFloat)) for n in numbers):     # none may be asked for its value
+            return decomposed(x, *args, **kwargs)
         # By factors that are not those of the sizes PyTorch's trace and its operators find other nearest elements.
-        exact = not nearest or all(n is None or isinstance(n, int) or n == int(n) for n in numbers)
-        if static and exact and torch.is_grad_enabled() and x.requires_grad:
-            return ours(packet, x, *args, **kwargs)
-        return decomposed(x, *args, **kwargs)
+        if nearest and not all(n is None or isinstance(n, int) or n == int(n) for n in numbers):
+            return decomposed(x, *args, **kwargs)
+        return ours(packet, x, *args, **kwargs)
 
     return call
 
