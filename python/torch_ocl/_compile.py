@@ -13,6 +13,7 @@ from torch_ocl import _after_import
 def register() -> None:
     _after_import.adapt({"torch._dynamo.device_interface": _register_interface,
                          "torch._dynamo.utils": _keep_random_numbers,
+                         "torch._dynamo.variables.optimizer": _keep_steps_here,
                          "torch._functorch.partitioners": _keep_random_states,
                          "torch._inductor.decomposition": _keep_gradients,
                          "torch._inductor.runtime.benchmarking": _measure_here,
@@ -47,6 +48,24 @@ def _keep_random_numbers(module) -> None:
                     torch.ocl.set_rng_state(state)
 
     module.preserve_rng_state = preserve_rng_state
+
+
+def _keep_steps_here(module) -> None:
+    """Dynamo traces an optimizer as if it were `capturable`, with its step counters on the device, and makes it so for
+    CUDA and XPU alone. Elsewhere a group's counters are moved after it has been traced with those of the CPU: the state
+    has counters that nobody counts, and Inductor builds C++ for the ones that are counted."""
+    former = module.OptimizerVariable._set_capturable
+
+    @functools.wraps(former)
+    def set_capturable(self, tx) -> None:
+        optimizer = self.value
+        for group in optimizer.param_groups:
+            params = group.get("params", [])
+            if "capturable" in group and all(p.device.type == "ocl" and p not in optimizer.state for p in params):
+                group["capturable"] = True
+        former(self, tx)
+
+    module.OptimizerVariable._set_capturable = set_capturable
 
 
 def _measure_here(module) -> None:

@@ -206,6 +206,48 @@ def test_optimizer_steps(kind, options):
         torch.testing.assert_close(a.detach().cpu(), b.detach(), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD))
+def test_a_compiled_step_with_groups_of_parameters_keeps_their_state(kind):
+    """The learning rate changes, so that code compiled anew goes on with the counters of the former one."""
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3, bias=False)).double()
+    ours = copy.deepcopy(model).to(device)
+
+    def train(model, compiled):
+        torch._dynamo.reset()
+        optimizer = kind([{"params": list(model[0].parameters()), "lr": 0.02}, {"params": list(model[2].parameters())}],
+                         lr=0.01)
+
+        def step(x, y):
+            optimizer.zero_grad(set_to_none=False)
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = torch.compile(step) if compiled else step
+        generator = torch.Generator().manual_seed(7)
+        losses = []
+        for i in range(4):
+            if i == 2:
+                optimizer.param_groups[0]["lr"] = 0.05
+            x = torch.randn(8, 6, generator=generator, dtype=torch.float64).to(next(model.parameters()).device)
+            losses.append(run(x, (x[:, 0] > 0).long()).item())
+        return losses, optimizer.state_dict()["state"]
+
+    (losses, state), (expected, expected_state) = train(ours, True), train(model, False)
+    tolerances = dict(atol=1e-5, rtol=1e-4)     # beta**step is float32
+    torch.testing.assert_close(losses, expected, **tolerances)
+    for a, b in zip(ours.parameters(), model.parameters()):
+        torch.testing.assert_close(a.detach().cpu(), b.detach(), **tolerances)
+    assert state.keys() == expected_state.keys()
+    for i, values in expected_state.items():
+        assert state[i].keys() == values.keys()
+        for name, value in values.items():
+            if value is not None:
+                assert state[i][name].device.type == "ocl"
+                torch.testing.assert_close(state[i][name].cpu(), value, **tolerances)
+
+
 def test_whole_training_loop_lowers_the_loss():
     torch._dynamo.reset()
     model = Transformer().to(device)
