@@ -115,6 +115,21 @@ def test_quotients_of_lengths_without_bounds(where):
             assert (whole.item(), below.item()) == (shape[0] // shape[1], -shape[0] // shape[1])
 
 
+@pytest.mark.parametrize("dtype", (torch.bool, torch.int32, torch.float32))
+def test_what_was_scattered_is_masked_afterwards(dtype):
+    """Inductor for the CPU (2.14) scatters after the mask."""
+    def masked(r):
+        r[r > 0] = 0
+        return r
+
+    x, places = torch.tensor([1, 0, 1, 1, 0]).to(dtype), torch.tensor([1, 2, 1, 4, 1])
+    check(lambda x, i: masked(x.scatter(0, i, 1)), x, places)
+    check(lambda x, i: masked(x.scatter(0, i, torch.ones_like(x))), x, places[:4].unique())
+    check(lambda x, i: masked(x.index_put((i,), torch.ones_like(x[0]))), x, places)
+    check(lambda x, i: masked(masked(x.index_put((i,), torch.ones_like(x[0]))).scatter(0, i, 1)), x, places)
+    check(lambda x, i: masked(x.scatter(0, i, 1)).scatter(0, i[:2], 1), x, places)
+
+
 # A kernel that divides by zero in lanes that are masked away ends the process.
 SCAN = """
 import torch

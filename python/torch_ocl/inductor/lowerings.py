@@ -340,7 +340,24 @@ def _interpolation() -> None:
                 lowering.make_fallback(target, constraint, warn=False)
 
 
+def _keep_what_is_mutated() -> None:
+    """A tensor that is overwritten as a whole gets another buffer into its box. What has written into parts of the
+    former one (scatter, index_put) would find the new one there, and write into it behind what overwrites it: it has a
+    box of its own."""
+    former = ir.MutationLayoutSHOULDREMOVE.__init__
+
+    @functools.wraps(former)
+    def initialise(self, target) -> None:
+        if isinstance(target, ir.TensorBox) and isinstance(target.data, ir.StorageBox) \
+                and isinstance(target.data.data, ir.ComputedBuffer) and target.get_device().type == "ocl":
+            target = ir.TensorBox(ir.StorageBox(target.data.data))
+        former(self, target)
+
+    ir.MutationLayoutSHOULDREMOVE.__init__ = initialise
+
+
 def register() -> None:
+    _keep_what_is_mutated()
     _flex_attention()
     _fused_products()
     _interpolation()
