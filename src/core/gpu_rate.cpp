@@ -8,8 +8,6 @@
 namespace clprim::detail {
 namespace {
 
-bool is_intel(const Device& device) { return device.has_extension("cl_intel_required_subgroup_size"); }
-
 bool has_large_cores(const Device& device)
 {
     return device.vendor.starts_with("NVIDIA") || device.vendor.starts_with("Advanced Micro Devices") ||
@@ -27,6 +25,8 @@ double share_of_peak(double groups, double sub_groups)
 constexpr double clocks_around = 1500;
 
 }  // namespace
+
+bool is_intel(const Device& device) { return device.has_extension("cl_intel_required_subgroup_size"); }
 
 std::int64_t resident_items(const Device& device)
 {

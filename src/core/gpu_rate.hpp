@@ -7,6 +7,9 @@
 
 namespace clprim::detail {
 
+// By an extension of its drivers: a vector engine's registers hold as many threads as there may be.
+CLPRIM_API bool is_intel(const Device& device);
+
 // About how many work-items a GPU holds at once: with fewer it waits for memory.
 CLPRIM_API std::int64_t resident_items(const Device& device);
 

@@ -143,9 +143,11 @@ void layer_norm_backward(Queue& queue, const LayerNormBackward& p)
         require_like(p.x, p.grad_input);
     // A group keeps sums over its rows, so with gradients of the parameters it takes enough rows to be worth that.
     const bool parameters = p.grad_weight.defined() || p.grad_bias.defined();
+    // Groups that a GPU holds at once: this many registers leave half of the room but on Intel's.
     const Device& device = queue.device();
-    const std::int64_t units = kernels.cpu ? std::int64_t{device.compute_units}
-                                           : std::max<std::int64_t>(detail::resident_items(device) / 512, 1);
+    const std::int64_t items = detail::resident_items(device) / (detail::is_intel(device) ? 1 : 2),
+                       units = kernels.cpu ? std::int64_t{device.compute_units}
+                                           : std::max<std::int64_t>(items / 256, 1);
     std::int64_t share = kernels.share(rows);
     if (parameters)
         share = std::max(divide_up(rows, units * 8), std::min<std::int64_t>(32, divide_up(rows, units)));
