@@ -34,7 +34,7 @@ struct Attention {
     std::int64_t causal_offset = 0;
     double dropout = 0;              // probability in [0, 1]
     PhiloxState state{};             // of dropout
-    float softcap = 0;               // forward only; on GPUs by the reference, which is slow
+    float softcap = 0;               // 0: none; forward only
 };
 
 // y [B, Hq, L, Ev] of query's dtype, any strides; logsumexp [B, Hq, L], contiguous, float32 (float64 for float64), or

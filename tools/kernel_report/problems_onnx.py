@@ -94,6 +94,11 @@ def sequences() -> Iterator[Problem]:
     yield Problem("attention: linear, float32, 2x256, 8 heads of 64", lambda: run(
         "LinearAttention", [*(zeros(2, 256, 512) for _ in range(3)), None, zeros(2, 256, 512), zeros(2, 256, 8)], 2,
         MICROSOFT, q_num_heads=8, kv_num_heads=8, update_rule="gated_delta"))
+    for dtype, queries, keys in (("float16", 1024, 1024), ("float32", 1024, 1024), ("float16", 1, 4096)):
+        yield Problem(f"attention: softcap, {dtype}, 8 heads of 128, {queries} of {keys}",
+                      lambda d=dtype, q=queries, k=keys: run("Attention", [
+                          zeros(1, 8, q, 128, dtype=d), *(zeros(1, 4, k, 128, dtype=d) for _ in range(2))],
+                          softcap=50.0))
 
 
 def others() -> Iterator[Problem]:

@@ -21,9 +21,15 @@ AttentionArguments attention_arguments(const Attention& p, const Tensor& y)
 {
     // A query sees no key, or all, beyond these offsets: none that overflows gets to the kernels.
     const std::int64_t offset = std::clamp(p.causal_offset, -p.query.size(2), p.key.size(2));
-    return {p.query.size(0), p.query.size(1), p.key.size(1), p.query.size(2), p.key.size(2), p.query.size(3),
-            p.value.size(3), layout_of(p.query), layout_of(p.key), layout_of(p.value), layout_of(y),
-            layout_of(p.mask), offset, p.causal, p.mask.defined(), p.softcap};
+    AttentionArguments arguments{
+        p.query.size(0), p.query.size(1), p.key.size(1), p.query.size(2), p.key.size(2), p.query.size(3),
+        p.value.size(3), layout_of(p.query), layout_of(p.key), layout_of(p.value), layout_of(y), layout_of(p.mask),
+        offset, {}};
+    if (p.softcap > 0)
+        arguments.capped = {p.causal, p.mask.defined(), p.softcap};
+    else
+        arguments.plain = {p.causal, p.mask.defined()};
+    return arguments;
 }
 
 DropoutArguments dropout_arguments(const Attention& p)

@@ -93,7 +93,7 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
             for (int half_panel = 0; half_panel < lanes; half_panel += TILE_LANES) {
                 const long i = first + half_panel, at = panel * TILE_COLUMNS + half_panel;
                 soften(scores + half_panel, p.masked ? bias + half_panel : 0, count, first_hidden(&p, i) - j0, scale,
-                       p.softcap, best + at, total + at, correction + half_panel);
+                       SOFTCAP_OF(p), best + at, total + at, correction + half_panel);
 #ifdef DROPOUT
                 const ulong row_blocks = (p.keys + 3) / 4;
                 multiply_factors(scores + half_panel, count, ((b * p.heads + h) * p.queries + i) * row_blocks + j0 / 4,

@@ -55,8 +55,6 @@ Rejection rejects(const Attention& p, const Device& device, bool backward)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (auto reason = refuses_softcap(p))
-        return reason;
     if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
     constexpr std::int64_t most = std::int64_t{1} << 30;

@@ -138,6 +138,9 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
     SYNCHRONIZE;
 
     const int end = seen ? padded : 0;
+#ifdef SOFTCAP
+    const REAL cap = (REAL)p.softcap * LOG2_E;
+#endif
     k += k_offset + AT_HEAD(p.k, b, kv_h) + j0 * p.k.row;
     const int lane = item % LANES, key = item / LANES;
     for (int s0 = 0; s0 < end; s0 += SPAN, k += SPAN * p.k.row) {
@@ -172,7 +175,11 @@ void forward(INPUT(q), INPUT(k), INPUT(v), INPUT(mask), OUTPUT(y), __global REAL
             const int r = at / SPAN, j = s0 + at % SPAN;
             __local REAL* score = scores + r * chunk + j;
             if (j < ends[r])
+#ifdef SOFTCAP
+                *score += cap * tanh((sum.x + sum.y + (sum.z + sum.w)) * scale / (REAL)p.softcap);
+#else
                 *score = fma(sum.x + sum.y + (sum.z + sum.w), scale * LOG2_E, *score);
+#endif
         }
         SYNCHRONIZE;
     }

@@ -68,8 +68,6 @@ Rejection attention_gpu_few_rejects(const Attention& p, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (auto reason = refuses_softcap(p))
-        return reason;
     if (std::max(p.query.size(3), p.value.size(3)) > longest_fused_head)
         return "heads of more than 256 elements";
     if (p.dropout > 0)

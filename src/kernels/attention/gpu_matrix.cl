@@ -9,7 +9,8 @@
 // factor by rounding alone, and a lane has OWN_LINES queries of each fragment.
 //
 // Scores are compared and kept as they come out of the products; `scale`, which is not negative and to the base 2, is
-// multiplied where they are exponentiated. The host turns the sign of a negative one: `flip` is added to Q's bits.
+// multiplied where they are exponentiated, unless a mask or a softcap wants them scaled. The host turns the sign of a
+// negative one: `flip` is added to Q's bits.
 //
 // Options: those of gpu_matrix_lines.cl, and
 //   -DKEPT=0|1                queries stay in registers, or in local memory
@@ -82,9 +83,16 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
     EACH_OWN EACH_LINE mask_rows[o][l] =
         (OFFSET)(2 * p.mask.row) *
         (OFFSET)min(first_query + own_line + o * OWN_SIDE + OWN_OF(l * 2, g.lane), (int)p.queries - 1);
+#endif
+#if defined(MASKED) || defined(SOFTCAP)
 #define FACTOR 1.0f
 #else
 #define FACTOR scale
+#endif
+#ifdef SOFTCAP
+#define LEFT_OF_SCALE 1.0f   // for the mask to multiply by
+#else
+#define LEFT_OF_SCALE scale
 #endif
     const int seen_by_all = (int)max(min(p.causal ? first_query + p.causal_offset + 1 : p.keys, p.keys), 0L);
     const int visible = (int)visible_keys(&p, min(p.queries, (long)first_query + BLOCK));
@@ -133,8 +141,11 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
         uint words[OWN][KEY_FRAGMENTS * FRAGMENT_SUMS / 2];   // probabilities, rounded
         MULTIPLY_LINES(scores, QUERY, UNIFORM(now + key_begin), 0, KEY_FRAGMENTS)
         EACH_OWN {
+#ifdef SOFTCAP
+            EACH_KEY scores[o][n] = capped(scores[o][n], scale, p.softcap);
+#endif
 #ifdef MASKED
-            EACH_KEY add_mask(g, &scores[o][n], n, scale, mask_head + 2 * j0 * p.mask.column, mask_rows[o],
+            EACH_KEY add_mask(g, &scores[o][n], n, LEFT_OF_SCALE, mask_head + 2 * j0 * p.mask.column, mask_rows[o],
                               mask_step, (int)p.keys - 1 - j0);
 #endif
             if (edge) {

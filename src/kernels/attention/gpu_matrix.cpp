@@ -154,8 +154,6 @@ Rejection attention_matrix_rejects(const Attention& p, const Device& device)
 {
     if (device.kind != DeviceKind::gpu)
         return "for GPUs";
-    if (auto reason = refuses_softcap(p))
-        return reason;
     if (p.query.dtype != DataType::float16 && p.query.dtype != DataType::bfloat16)   // before the costly questions
         return "for float16 and bfloat16";
     if (auto reason = attention_matrix_rejects_shape(p))

@@ -196,6 +196,33 @@ static inline fragment_sums exp2_of(fragment_sums v)
     return CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
 }
 
+#ifdef SOFTCAP
+#if EMULATED
+#define RECIPROCAL(x) (1 / (x))
+#elif defined(ENGINE_WMMA) || defined(ENGINE_WMMA12) || defined(ENGINE_MFMA)
+#define RECIPROCAL __builtin_amdgcn_rcpf
+#elif defined(ENGINE_MMA)
+static inline float RECIPROCAL(float x)
+{
+    float y;
+    __asm__("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+#define RECIPROCAL native_recip
+#endif
+// c tanh(s / c) for scores that `scale` brings to the base 2, as is the result.
+static inline fragment_sums capped(fragment_sums scores, float scale, float softcap)
+{
+    const float cap = softcap * LOG2_E, twice = 2 * scale / softcap;
+    float values[FRAGMENT_SUMS];
+    CLPRIM_CAT(vstore, FRAGMENT_SUMS)(exp2_of(scores * twice), 0, values);
+    UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
+        values[e] = fma(-2 * cap, RECIPROCAL(1 + values[e]), cap);
+    return CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, values);
+}
+#endif
+
 // A fragment of own lines, the others along k, from packed sums.
 #ifdef ENGINE_WMMA
 #define PART_WORDS 4

@@ -236,8 +236,14 @@ static inline void finish_scores(const attention_problem* p, const __global stor
                                  REAL4 values[ROWS])
 {
     const int y = ITEM_Y, keys = clamped(p->keys - j0, SPAN);
+#ifdef SOFTCAP
+    const REAL cap = (REAL)p->softcap * LOG2_E;
+#endif
     EACH_ROW {
         values[r] *= scale;
+#ifdef SOFTCAP
+        values[r] = cap * tanh(values[r] / cap);
+#endif
 #ifdef MASKED
         const int2 last = (int2)((int)min(p->queries - i0, (long)BLOCK) - 1, keys - 1);
         values[r] += mask_quad(mask + j0 * p->mask.column, ROW, (OFFSET)p->mask.row, (OFFSET)p->mask.column, last);

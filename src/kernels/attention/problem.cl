@@ -12,10 +12,18 @@ typedef struct {
     long batch, heads, kv_heads, queries, keys, size, value_size;
     heads_layout q, k, v, y, mask;
     long causal_offset;
-    int causal, masked;
+#ifdef SOFTCAP
+    short causal, masked;
     float softcap;
-    int reserved;
+#else
+    int causal, masked;   // halves take registers that others lack
+#endif
 } attention_problem;
+#ifdef SOFTCAP
+#define SOFTCAP_OF(p) (p).softcap
+#else
+#define SOFTCAP_OF(p) 0.0f
+#endif
 
 // Of backward: the gradients' layouts, and whether the owner of keys also writes the queries' gradient.
 typedef struct {

@@ -17,9 +17,17 @@ struct AttentionArguments {
     std::int64_t batch, heads, kv_heads, queries, keys, size, value_size;
     HeadsLayout q, k, v, y, mask;
     std::int64_t causal_offset;
-    std::int32_t causal, masked;
-    float softcap;
-    std::int32_t reserved = 0;
+    struct Plain {
+        std::int32_t causal, masked;
+    };
+    struct Capped {
+        std::int16_t causal, masked;
+        float softcap;
+    };
+    union {
+        Plain plain;
+        Capped capped;   // with -DSOFTCAP
+    };
 };
 struct GradientLayouts {
     HeadsLayout y, q, k, v;
@@ -30,12 +38,6 @@ struct DropoutArguments {
     std::uint32_t threshold;
     float factor;
 };
-
-// Why kernels that know no softcap refuse a problem, if they do.
-inline Rejection refuses_softcap(const Attention& p)
-{
-    return p.softcap > 0 ? Rejection("a softcap") : std::nullopt;
-}
 
 HeadsLayout layout_of(const Tensor& tensor);          // zeros for an undefined one
 AttentionArguments attention_arguments(const Attention& problem, const Tensor& y);

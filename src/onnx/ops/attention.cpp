@@ -214,9 +214,7 @@ Tensor attention_probabilities(Call& call, const Heads& h, const Tensor& bias, D
 // Whether nothing outside asks for the scores, so that they need not be stored.
 bool scores_stay_inside(const Call& call, const Heads& h)
 {
-    return !call.wants(3) &&
-           (call.float_attribute("softcap", 0) <= 0 || call.queue().device().kind == DeviceKind::cpu) &&
-           std::max(h.q.size(3), h.v.size(3)) <= longest_fused_head;
+    return !call.wants(3) && std::max(h.q.size(3), h.v.size(3)) <= longest_fused_head;
 }
 
 void fused_attention(const Call& call, const Heads& h, const Tensor& y)

@@ -118,8 +118,7 @@ void attend(const Call& call, const Scores& p, const Tensor& y)
     check_fit(call, p);
     if (y.numel() == 0)
         return;
-    const bool caps = p.softcap > 0 && call.queue().device().kind != DeviceKind::cpu;
-    if (caps || p.sink.defined() || std::max(p.query.size(3), p.value.size(3)) > longest_fused_head ||
+    if (p.sink.defined() || std::max(p.query.size(3), p.value.size(3)) > longest_fused_head ||
         p.key.size(2) == 0)
         return attend_in_steps(call, p, y);
     Attention problem{p.query, p.key, p.value, p.bias.defined() ? converted(call, p.bias, p.query.dtype) : Tensor()};

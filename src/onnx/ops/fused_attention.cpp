@@ -176,9 +176,6 @@ std::optional<Operands> for_one_kernel(const Call& call)
 {
     const std::size_t dims = call.shape(0).size();
     const std::int64_t axis = call.integer_attribute("axis", -1);      // of the softmax
-    const bool caps = call.float_attribute("softcap", 0) > 0;          // which GPUs' kernels do not know
-    if (caps && call.queue().device().kind != DeviceKind::cpu)
-        return std::nullopt;
     if (axis != -1 && axis + 1 != static_cast<std::int64_t>(dims))
         return std::nullopt;
     for (std::size_t i = 0; i < std::min(call.inputs(), key_shapes); ++i) {
