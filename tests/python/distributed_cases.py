@@ -283,7 +283,7 @@ def memory_of_callbacks(rank, size):
     """What only a callback holds goes with it, when its kernels have just been enqueued. The program, on another
     stream, must not get that memory before they are done."""
     eye = torch.eye(700, device=DEVICE)
-    for round in range(4):
+    for _ in range(4):
         work = dist.all_reduce(torch.ones(3, device=DEVICE), async_op=True)
         work.wait()
         held = [torch.full((700, 700), 3.0, device=DEVICE)]

@@ -123,7 +123,7 @@ void attend(const Call& call, const Scores& p, const Tensor& y)
         return attend_in_steps(call, p, y);
     Attention problem{p.query, p.key, p.value, p.bias.defined() ? converted(call, p.bias, p.query.dtype) : Tensor()};
     problem.scale = p.scale;
-    problem.softcap = static_cast<float>(p.softcap);
+    problem.softcap = static_cast<float>(std::max(p.softcap, 0.0));   // none, where it is less
     problem.causal = p.causal;
     problem.causal_offset = p.offset;
     attention(call.queue(), problem, y);
