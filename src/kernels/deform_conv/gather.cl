@@ -2,31 +2,28 @@
 // offset, mask and x, without float atomics.
 //
 // Gradient of x: every sample (offset group, tap, r) is put into the bin of its upper left corner; there are
-// (H + 1) x (W + 1) bins per image and offset group, since that corner may lie one row or column outside. Within a bin
-// samples are sorted by number. Then each input pixel adds up the samples of the four bins around it, in order.
+// (H + 1) x (W + 1) bins per image and offset group, since that corner may lie one row or column outside; samples are
+// sorted into bins (kernels/bins). Then each input pixel adds up the samples of the four bins around it, in order.
 //
 //     bins of pixel P:   +-----+-----+      a sample in bin 0 touches P with its lower right corner,
 //                        |  0  |  1  |      in bin 1 with its lower left, in bin 2 with its upper right,
 //                        +-----P-----+      in bin 3 with its upper left corner.
 //                        |  2  |  3  |
 //                        +-----+-----+
-#include "kernels/bins/sort_bin.cl"
 #include "kernels/deform_conv/sample.cl"
 
 // Sample number s = (offset_group * taps + tap) * count + r of a chunk.
 static inline int bins_per_image(const geometry g) { return (g.height + 1) * (g.width + 1); }
 
-// Writes the samples' distances and mask (3 reals each) and their bins (-1: no bin), and counts the bins.
-__kernel void deform_conv_bin_count(const __global element* offset, ulong offset_offset, const strides os,
-                                    const __global element* mask, ulong mask_offset, const strides ms,
-                                    __global real* points, ulong points_offset, __global int* bins, ulong bins_offset,
-                                    __global int* counts, ulong counts_offset, long q0, int count, int images,
-                                    const geometry g)
+// Writes the samples' distances and mask (3 reals each) and their bins (-1: no bin).
+__kernel void deform_conv_bins(const __global element* offset, ulong offset_offset, const strides os,
+                               const __global element* mask, ulong mask_offset, const strides ms,
+                               __global real* points, ulong points_offset, __global int* bins, ulong bins_offset,
+                               long q0, int count, int images, const geometry g)
 {
     const sampling from = {offset + offset_offset, mask + mask_offset, os, ms};
     points += points_offset;
     bins += bins_offset;
-    counts += counts_offset;
     const int taps = g.kernel_h * g.kernel_w, pixels = g.out_height * g.out_width;
     const long s = get_global_id(0);
     if (s >= (long)g.offset_groups * taps * count)
@@ -38,62 +35,9 @@ __kernel void deform_conv_bin_count(const __global element* offset, ulong offset
     points[3 * s] = point.ly;
     points[3 * s + 1] = point.lx;
     points[3 * s + 2] = point.mask;
-    int bin = -1;
-    if (point.inside) {
-        bin = (group * images + n - (int)(q0 / pixels)) * bins_per_image(g) + (point.y + 1) * (g.width + 1) +
-              point.x + 1;
-        atomic_inc(counts + bin);
-    }
-    bins[s] = bin;
-}
-
-// Exclusive sum of counts into begins (bins + 1 entries); counts become running ends for the fill. One work-group.
-__kernel __attribute__((reqd_work_group_size(256, 1, 1)))
-void deform_conv_bin_scan(__global int* counts, ulong counts_offset, __global int* begins, ulong begins_offset,
-                          int bins)
-{
-    counts += counts_offset;
-    begins += begins_offset;
-    __local int sums[256];
-    const int id = get_local_id(0), share = (bins + 255) / 256;
-    const int first = min(id * share, bins), last = min(first + share, bins);
-    int sum = 0;
-    for (int i = first; i < last; ++i)
-        sum += counts[i];
-    sums[id] = sum;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    int begin = 0;
-    for (int i = 0; i < id; ++i)
-        begin += sums[i];
-    for (int i = first; i < last; ++i) {
-        const int n = counts[i];
-        begins[i] = counts[i] = begin;
-        begin += n;
-    }
-    if (last == bins)
-        begins[bins] = begin;   // every item that ends there writes the same value
-}
-
-__kernel void deform_conv_bin_fill(const __global int* bins, ulong bins_offset, __global int* ends, ulong ends_offset,
-                                   __global int* list, ulong list_offset, long samples)
-{
-    bins += bins_offset;
-    ends += ends_offset;
-    list += list_offset;
-    const long s = get_global_id(0);
-    if (s < samples && bins[s] >= 0)
-        list[atomic_inc(ends + bins[s])] = (int)s;
-}
-
-// Sorts each bin: the order in which the fill met its samples leaves no trace. One work-item per bin.
-__kernel void deform_conv_bin_sort(const __global int* begins, ulong begins_offset, __global int* list,
-                                   ulong list_offset, int bins)
-{
-    begins += begins_offset;
-    const int bin = get_global_id(0);
-    if (bin >= bins)
-        return;
-    sort_bin(list + list_offset + begins[bin], begins[bin + 1] - begins[bin]);
+    bins[s] = point.inside ? (group * images + n - (int)(q0 / pixels)) * bins_per_image(g) +
+                                 (point.y + 1) * (g.width + 1) + point.x + 1
+                           : -1;
 }
 
 // gx[n, c, y, x] += sum over the samples of the four bins around (y, x). Work-item = (pixel, channel).

@@ -2,9 +2,11 @@
 // problem on every device.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include <clprim/copy.hpp>
 
+#include "kernels/bins/bins.hpp"
 #include "kernels/deform_conv/problem.hpp"
 
 namespace clprim::deform_conv {
@@ -138,22 +140,14 @@ private:
         const cl_int images = (q0 + count - 1) / g_.pixels() - q0 / g_.pixels() + 1;
         const std::int64_t samples = std::int64_t{g_.offset_groups} * g_.taps() * count;
         const std::int64_t bins = std::int64_t{g_.offset_groups} * images * (g_.height + 1) * (g_.width + 1);
-        require(samples < (std::int64_t{1} << 31) && bins < (std::int64_t{1} << 31),
-                "deform_conv2d_backward: too many offset groups for this size");
-        const Tensor points = workspace(3 * samples, real_), bin_of = workspace(samples, DataType::int32),
-                     list = workspace(samples, DataType::int32), ends = workspace(bins, DataType::int32),
-                     begins = workspace(bins + 1, DataType::int32);
-        fill(queue_, ends, 0.);
-        launch("gather", "deform_conv_bin_count", Range::linear(samples, free_group), in_.offset,
-               strides_of(in_.offset), in_.mask, strides_of(in_.mask), points, bin_of, ends, cl_long{q0}, count, images,
-               g_);
-        launch("gather", "deform_conv_bin_scan", Range::groups(1, 256), ends, begins, static_cast<cl_int>(bins));
-        launch("gather", "deform_conv_bin_fill", Range::linear(samples, free_group), bin_of, ends, list,
-               cl_long{samples});
-        launch("gather", "deform_conv_bin_sort", Range::linear(bins, free_group), begins, list,
-               static_cast<cl_int>(bins));
+        constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+        require(samples < limit && bins < limit, "deform_conv2d_backward: too many offset groups for this size");
+        const Tensor points = workspace(3 * samples, real_), numbers = workspace(samples, DataType::int32);
+        launch("gather", "deform_conv_bins", Range::linear(samples, free_group), in_.offset, strides_of(in_.offset),
+               in_.mask, strides_of(in_.mask), points, numbers, cl_long{q0}, count, images, g_);
+        const clprim::detail::Bins sorted = clprim::detail::sort_into_bins(queue_, numbers, bins);
         launch("gather", "deform_conv_gather", Range::linear(images * g_.image() * g_.channels, free_group), columns,
-               points, begins, list, gx, strides_of(gx), cl_long{q0}, count, images, g_);
+               points, sorted.begins, sorted.list, gx, strides_of(gx), cl_long{q0}, count, images, g_);
     }
 
     Queue& queue_;
