@@ -1,9 +1,5 @@
 """torch.compile on the device: reads and writes through indices, index expressions that become values, and divisions of
 indices that may be negative."""
-
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -128,28 +124,3 @@ def test_what_was_scattered_is_masked_afterwards(dtype):
     check(lambda x, i: masked(x.index_put((i,), torch.ones_like(x[0]))), x, places)
     check(lambda x, i: masked(masked(x.index_put((i,), torch.ones_like(x[0]))).scatter(0, i, 1)), x, places)
     check(lambda x, i: masked(x.scatter(0, i, 1)).scatter(0, i[:2], 1), x, places)
-
-
-# A kernel that divides by zero in lanes that are masked away ends the process.
-SCAN = """
-import torch
-from torch._higher_order_ops.associative_scan import associative_scan
-
-def scan(a, u, d, c):
-    a = torch.exp(-torch.exp(a)[None, :, None, None] * torch.nn.functional.softplus(d)[..., None])
-    b = torch.nn.functional.silu(u)[..., None] * c[:, None]
-    return associative_scan(lambda x, y: (y[0] * x[0], y[0] * x[1] + y[1]), (a.expand_as(b), b), dim=2,
-                            combine_mode="generic")
-
-compiled = torch.compile(scan, dynamic=True)
-for batch, length in ((2, 12), (3, 15)):
-    shapes = (16,), (batch, 16, length), (batch, 16, length), (batch, length, 8)
-    args = [torch.randn(shape) for shape in shapes]
-    for actual, expected in zip(compiled(*(x.to("ocl") for x in args)), scan(*args)):
-        torch.testing.assert_close(actual.cpu(), expected)
-"""
-
-
-def test_an_associative_scan_of_any_length():
-    done = subprocess.run([sys.executable, "-c", SCAN], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-1000:]

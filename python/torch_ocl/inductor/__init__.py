@@ -6,6 +6,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     scheduling.py  what is fused, and how kernels come into the generated wrapper
     kernel.py      one generated kernel
     reductions.py  its loops over reduced elements
+    scans.py       its scans over them
     ranges.py      which work-item computes which element
     combination.py independent kernels in one launch
     vectors.py     kernels in explicit vectors, on CPUs, with vectors.cl

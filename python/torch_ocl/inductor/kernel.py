@@ -23,6 +23,7 @@ from torch_ocl.inductor.printer import OpenCLPrinter
 from torch_ocl.inductor.ranges import plan_work
 from torch_ocl.inductor.reductions import Reductions
 from torch_ocl.inductor.runtime import Ranges
+from torch_ocl.inductor.scans import Scans
 
 
 def is_number(name: str) -> bool:
@@ -65,7 +66,7 @@ class OpenCLCSE(CSE):
         return variable
 
 
-class OpenCLKernel(Reductions, SIMDKernel):
+class OpenCLKernel(Scans, Reductions, SIMDKernel):
     """A fused kernel. Reductions have a loop for every pass over the reduced elements; see reductions.py."""
 
     overrides = OpenCLOverrides
@@ -159,6 +160,8 @@ class OpenCLKernel(Reductions, SIMDKernel):
         if checks:                                      # nothing is written for an index out of range
             line = f"if ({' && '.join(checks)}) {line}"
         self.stored.add(str(variable))
+        if self.inside_reduction and self.turns_are_whole:
+            line = f"if (live) {line}"
         if self.inside_reduction:
             self.stores.writeline(DeferredLine(name, line))
         else:

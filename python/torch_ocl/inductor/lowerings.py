@@ -19,7 +19,7 @@ from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
-from torch_ocl.inductor import interpolation, versions
+from torch_ocl.inductor import interpolation, scans, versions
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.types import C_TYPES
 
@@ -380,6 +380,9 @@ def register() -> None:
     _replace(aten.scatter_add_, _scatter_add)
     _replace(aten.scatter_reduce, _scatter_reduction)
     _replace(aten.scatter_reduce_, _scatter_reduction)
+    for packet in (aten.cumsum, aten.cumprod, aten.logcumsumexp, aten.cummax, aten.cummin):
+        _replace(packet, _fallback)
+    ir.Scan.num_splits = scans.in_one_part(vars(ir.Scan)["num_splits"])
     # Assertions read their value at once: a message that comes late, or as another kind of error, helps nobody.
     _replace(aten._assert_async, _fallback)
     _replace(aten._functional_assert_async, _fallback)

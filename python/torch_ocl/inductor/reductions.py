@@ -71,14 +71,18 @@ class Reductions:
         self.lanes = 1
         self.indices: list[sympy.Expr] = []
         self.kept: KeptValues | None = None
+        self.turns_are_whole = False           # lanes beyond the last element compute it, too: a scan has barriers
         self.stored: set[str] = set()          # pointers that the loop being written stores through
 
     def finalize_indexing(self, indices) -> None:
         super().finalize_indexing(indices)
         self.indices = list(indices)        # where tensors are read and written
         if self.features.is_reduction():
-            self.lanes = self.choose_lanes(indices)
+            scans = self.features.contains_op("scan")
+            self.lanes = 1 if scans and self.cpu else self.choose_lanes(indices)
             length = self.features.reduction_numel
+            whole = V.graph.sizevars.statically_known_multiple_of(length, self.lanes)
+            self.turns_are_whole = scans and not whole
             if self.cpu and self.lanes > 1 and isinstance(length, (int, sympy.Integer)):
                 self.kept = KeptValues(int(length), self.local_memory, self.figures.local_memory // 2)
 
@@ -183,7 +187,8 @@ class Reductions:
             stepped = f"{state}_block"
             self.block_starts.append(f"{form.kind} {stepped} = {form.start};")
             self.blocked.append(f"{state} = {merge(state, stepped)};")
-        self.compute.writeline(f"{stepped} = {form.take.format(stepped)};")
+        step = f"{stepped} = {form.take.format(stepped)};"
+        self.compute.writeline(f"if (live) {step}" if self.turns_are_whole else step)
         if self.lanes > 1:
             self.combine_lanes(form, state)
         return state
@@ -281,8 +286,13 @@ class Reductions:
         # All lanes take the same number of turns: compilers see neighbouring lanes at neighbouring elements.
         body.writeline(f"for (index_t turn = {first}; turn < {limit}; turn += {self.lanes}) {{")
         body._indent += 1
-        body.writeline(f"const index_t rindex = turn{' + lane' if self.lanes > 1 else ''};")
-        if self.lanes > 1 and not V.graph.sizevars.statically_known_multiple_of(length, self.lanes):
+        element = f"turn{' + lane' if self.lanes > 1 else ''}"
+        if self.turns_are_whole:
+            body.writeline(f"const int live = {element} < {limit};")
+            element = f"min({element}, (index_t){limit} - 1)"
+        body.writeline(f"const index_t rindex = {element};")
+        whole = V.graph.sizevars.statically_known_multiple_of(length, self.lanes)
+        if self.lanes > 1 and not self.turns_are_whole and not whole:
             body.writeline(f"if (rindex < {limit}) {{")
             body._indent += 1
             opened = 1

@@ -84,7 +84,8 @@ class OpenCLScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device: torch.device) -> OrderedSet[BackendFeature]:
-        return OrderedSet([BackendFeature.INPLACE_BUFFERS, BackendFeature.FOREACH])
+        return OrderedSet([BackendFeature.INPLACE_BUFFERS, BackendFeature.FOREACH, BackendFeature.SCAN,
+                           BackendFeature.TUPLE_REDUCTION])
 
     def codegen_combo_kernel(self, combo_kernel_node) -> None:
         combination.codegen(self, combo_kernel_node)

@@ -92,6 +92,9 @@ class VectorReductions:
         fold = f"any({state}) != 0" if reduction_type == "any" else f"fold_{reduction_type}_{kind}({state})"
         return self.found(convert(fold, source, target), target)
 
+    def scan(self, dtypes, combine_fn, values):
+        raise NotVectors("scan")
+
     def found(self, expression: str, dtype: torch.dtype):
         """A variable for what a row's vectors have together."""
         variable = self.cse.newvar(dtype=dtype)
