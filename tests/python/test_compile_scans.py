@@ -8,8 +8,10 @@ import torch
 from torch._higher_order_ops.associative_scan import associative_scan
 
 from compiled import on_device
+from since import since
 
 randn = torch.randn
+pointwise = since("2.14", "scans in one kernel on other devices than CUDA and XPU", torch.__version__ >= (2, 14))
 
 
 def total(x, y):
@@ -87,17 +89,20 @@ def check_scan(function, xs, dim, reverse):
         torch.testing.assert_close(a.cpu().to(b.dtype), b, atol=tolerance, rtol=tolerance)
 
 
+@pointwise
 @pytest.mark.parametrize("name", CASES)
 def test_scans(name):
     check_scan(*CASES[name])
 
 
+@pointwise
 def test_scans_by_groups_of_work_items():
     environment = {**os.environ, "CLPRIM_DEVICE_KIND": "gpu", "CL_CONFIG_CPU_VECTORIZER_MODE": "1"}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pointwise
 def test_lengths_are_arguments():
     torch._dynamo.reset()
     compiled = torch.compile(lambda a, b: associative_scan(recurrence, (a, b), dim=1), dynamic=True)
