@@ -14,8 +14,8 @@ def register(torch, modules) -> None:
     """Makes the device "ocl" known. Whatever goes wrong is kept as the reason why torch.ocl is not available."""
     torch.utils.rename_privateuse1_backend("ocl")
     from torch_ocl import (_compile, _distributed, _dlpack, _fake, _flex, _higher_order, _jagged, _multiprocessing,
-                           _opcheck, _parallel, _semi_structured, _sharding, _storage, _surface, _traced, _watch,
-                           _zero_redundancy, ocl)
+                           _opcheck, _parallel, _roofline, _semi_structured, _sharding, _storage, _surface, _traced,
+                           _watch, _zero_redundancy, ocl)
 
     reason = _unsupported_version(torch.__version__) or built_for_another(torch.__version__, built_for())
     if reason is None:
@@ -34,7 +34,8 @@ def register(torch, modules) -> None:
     _watch.start()
     if reason is None:   # they speak of operators that the C++ part brings
         for part in (_compile, _distributed, _dlpack, _fake, _flex, _higher_order, _jagged, _multiprocessing,
-                     _opcheck, _parallel, _semi_structured, _sharding, _storage, _traced, _zero_redundancy):
+                     _opcheck, _parallel, _roofline, _semi_structured, _sharding, _storage, _traced,
+                     _zero_redundancy):
             part.register()
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=True)

@@ -1,9 +1,9 @@
 """Streams and events of torch.ocl in compiled code: Dynamo has them in its graphs for torch.Stream, torch.Event and the
 classes of devices that it knows by name. Since PyTorch 2.13; before, they break the graph.
 
-What is computed in another stream is not part of a graph: Inductor copies some results into the layout that their
+What is computed in another stream is not part of Inductor's graphs: it copies some results into the layout that their
 reader wants after the event that their stream was to be waited for by, and nothing makes the caller's stream wait for
-those of a backward pass.
+those of a backward pass. Other backends get graphs whose nodes are marked with their streams.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def refuse_contexts(module) -> None:
     @functools.wraps(former)
     def enter(self, tx, *arguments):
         stream = self.get_stream()
-        if stream.device.type == "ocl":
+        inductor = getattr(tx.output.compiler_fn, "compiler_name", "inductor") == "inductor"
+        if stream.device.type == "ocl" and inductor:
             exc.unimplemented(gb_type="torch.ocl stream entered", context=f"{stream.value}", hints=[],
                               explanation="A graph is computed in the stream that is current when it is called.")
         return former(self, tx, *arguments)

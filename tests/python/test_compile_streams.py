@@ -1,4 +1,4 @@
-"""torch.compile on the device: streams and events. Code in another stream breaks the graph, nothing else does."""
+"""torch.compile on the device: streams, events. Code in another stream breaks Inductor's graphs, nothing else does."""
 import copy
 
 import pytest
@@ -97,6 +97,20 @@ def test_functions_with_streams(function, whole):
                 torch.ocl.synchronize()
                 torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-5)
     assert not whole or not counters["graph_break"]
+
+
+@pytest.mark.parametrize("function", (made_inside, given, generic, default_one))
+def test_whole_graphs_of_other_backends(function):
+    """With gradients, for which AOTAutograd estimates how long what it may compute anew takes."""
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    for _ in range(3):
+        x = randn(60, 60, device=device, requires_grad=True)
+        actual, expected = compiled(x), function(x)
+        torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-5)
+        for a, b in zip(torch.autograd.grad(actual.square().sum(), x), torch.autograd.grad(expected.square().sum(), x)):
+            torch.ocl.synchronize()
+            torch.testing.assert_close(a, b, atol=1e-3, rtol=1e-4)
 
 
 def test_what_graphs_return():
