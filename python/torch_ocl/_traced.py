@@ -24,6 +24,7 @@ def _name_functions(module) -> None:
     for name in (*_CONSTANTS, *_CHECKED, *_traced_streams.FUNCTIONS):
         module.manual_torch_name_rule_map[f"torch.ocl.{name}"] = module.TorchInGraphFunctionVariable
     module.get_torch_obj_rule_map.cache_clear()
+    module.add("torch_ocl.streams")     # frames of its own, behind a graph break, are not compiled
 
 
 def _adapt_functions(module) -> None:
