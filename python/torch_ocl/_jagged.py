@@ -40,5 +40,6 @@ def _serves(module, query, key, value, attn_mask) -> bool:
     tensors = (query, key, value)
     if attn_mask is not None or any(t.dim() != 4 or t._ragged_idx != 2 or t.lengths() is not None for t in tensors):
         return False
-    return (len({t.size(0) for t in tensors}) == 1 and len({t.size(1) for t in tensors}) == 1
+    # Sizes may be symbols of a trace, which no set takes.
+    return (all(t.size(0) == query.size(0) and t.size(1) == query.size(1) for t in (key, value))
             and query.size(3) == key.size(3) and all(0 < t.size(3) <= _LONGEST_HEAD for t in tensors))

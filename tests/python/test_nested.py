@@ -156,6 +156,28 @@ def test_attention_over_rows_of_different_lengths(case, dtype):
         torch.testing.assert_close(leaf.grad.values().cpu().double(), gradient, **tolerances)
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_attention_over_rows_of_different_lengths(dynamic):
+    """Dynamo knows lengths as symbols."""
+    def attention(x, weight, causal):
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in (x @ weight).chunk(3, -1))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return y.transpose(1, 2).flatten(-2)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(attention, fullgraph=True, dynamic=dynamic)
+    weight = torch.randn(8, 48, device=device, requires_grad=True)
+    for lengths, causal in (([3, 1, 5, 2], False), ([7, 2, 4], False), ([7, 2, 4], True)):
+        x = jagged([torch.randn(n, 8) for n in lengths], device, requires_grad=True)
+        results = []
+        for function in (compiled, attention):
+            y = function(x, weight, causal)
+            results.append((y.values(), *torch.autograd.grad(y.values().square().sum(), (weight, x))))
+        for got, want in zip(*results, strict=True):
+            got, want = (t.values() if t.is_nested else t for t in (got, want))
+            torch.testing.assert_close(got, want)
+
+
 def test_attention_drops_the_same_probabilities_in_both_directions():
     parts = [jagged([torch.randn(n, 1, 8) for n in (6, 3)], device, requires_grad=True) for _ in range(3)]
     query, key, _ = parts
