@@ -43,7 +43,7 @@ def _decomposed(name, *args):
     return overload.py_kernels[DispatchKey.CompositeImplicitAutograd](*args)
 
 
-def _fused_addmm(addend, a, b, beta, alpha, activation):
+def _fused_addmm(addend, a, b, beta, alpha, activation, constant_b=False):
     return a.new_empty((a.shape[0], b.shape[1]))
 
 

@@ -262,6 +262,37 @@ TEST(GemmEpilogue, BiasAndActivation)
     }
 }
 
+// What is kept of B serves any rows of A, and either matrix may be the one that is kept.
+TEST(GemmPrepared, OneMatrixForAnyRows)
+{
+    std::mt19937 random(5);
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{147, 210}, {64, 801}, {300, 33}, {40, 400}})
+        for (const DataType type : {DataType::float32, DataType::float16, DataType::int32})
+            for (const Order order : {Order::rows, Order::columns, Order::spread}) {
+                const Matrices b = make(1, k, n, order, random, type);
+                Prepared as_b, as_a;
+                for (const std::int64_t m : {300, 1, 61, 130, 300, 12}) {
+                    const Matrices a = make(1, m, k, Order::rows, random, type);
+                    GemmProblem problem;
+                    problem.dtype = type;
+                    problem.m = m, problem.n = n, problem.k = k;
+                    problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
+                    const Tensor c = queue().context().empty({m, n}, type, queue());
+                    gemm(queue(), problem, a.tensor, b.tensor, c);
+                    const std::vector<double> expected = download(c);
+                    problem.prepared_b = &as_b;
+                    gemm(queue(), problem, a.tensor, b.tensor, c);
+                    ASSERT_EQ(download(c), expected) << describe(problem);
+                    const auto turned = [](const MatrixLayout& of) { return MatrixLayout{of.column, of.row, 0}; };
+                    problem.m = n, problem.n = m;
+                    problem.a = turned(b.layout), problem.b = turned(a.layout), problem.c = turned(problem.c);
+                    problem.prepared_a = &as_a, problem.prepared_b = nullptr;
+                    gemm(queue(), problem, b.tensor, a.tensor, c);
+                    ASSERT_EQ(download(c), expected) << describe(problem);
+                }
+            }
+}
+
 TEST(GemmErrors, AreClearAndEarly)
 {
     Tensor a = queue().context().empty({2, 3}, DataType::float32, queue());

@@ -30,6 +30,17 @@ class Block(nn.Module):
         return self.head(y.mean((2, 3))), y
 
 
+class Turned(nn.Module):
+    """A product with a matrix that lies as it is multiplied."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
 def frozen(model, *args):
     torch._dynamo.reset()
     with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):
@@ -56,27 +67,56 @@ def test_results_and_layouts(dtype, layout):
                 assert a.stride() == e.stride()
 
 
-def test_weights_are_packed_once():
-    model, x = Block().eval().to(ocl), torch.randn(2, 3, 64, 64).to(ocl)
+@pytest.mark.parametrize("model, shape", (
+    (Block(), (2, 3, 64, 64)), (nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)), (128, 256))))
+def test_weights_are_packed_once(model, shape):
+    model, x = model.eval().to(ocl), torch.randn(shape).to(ocl)
     compiled = frozen(model, x)
     with torch.no_grad(), torch.profiler.profile() as profile:
         compiled(x)
         torch.ocl.synchronize()
     names = {event.key for event in profile.key_averages()}
-    assert any("conv" in name for name in names) and not [name for name in names if "pack" in name]
+    assert any("conv" in name or "multiply" in name for name in names)
+    assert not [name for name in names if "pack" in name]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.float64))
+def test_products(dtype):
+    """A bias and an activation or none, weights as they are and turned, any number of rows."""
+    model = nn.Sequential(nn.Linear(72, 130), nn.GELU(), nn.Linear(130, 600, bias=False), nn.Tanh(), nn.Linear(600, 40),
+                          nn.ReLU(), Turned(40, 64)).to(dtype).eval()
+    mine = copy.deepcopy(model).to(ocl)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(freezing=True, force_disable_caches=True):
+        compiled = torch.compile(mine, fullgraph=True, dynamic=True)
+        for rows in (150, 7, 64, 150):
+            x = torch.randn(2, rows, 72, dtype=dtype)
+            actual = compiled(x.to(ocl)).cpu()
+            torch.testing.assert_close(actual.double(), copy.deepcopy(model).double()(x.double()),
+                                       atol=2e-2 if dtype == torch.float16 else 1e-5, rtol=1e-2)
 
 
 def convolved(x, weight, constant):
     return ours.fused_convolution(x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, "none", 0.0, 0.0, constant)
 
 
-def test_what_was_kept_goes_with_the_weights():
-    x = torch.randn(2, 64, 16, 16).to(ocl).contiguous(memory_format=torch.channels_last)
+def multiplied(x, weight, constant):
+    return ours.fused_addmm(None, x, weight, 1, 1, "none", constant)
+
+
+@pytest.mark.parametrize("function, x, w", ((convolved, (2, 64, 16, 16), (256, 64, 3, 3)),
+                                            (multiplied, (256, 512), (512, 768))))
+def test_what_was_kept_goes_with_the_weights(function, x, w):
+    if function is multiplied and torch.ocl.get_device_properties(0).kind != "cpu":
+        pytest.skip("products of GPUs read matrices as they lie")
+    x = torch.randn(x).to(ocl)
+    if x.dim() == 4:
+        x = x.contiguous(memory_format=torch.channels_last)
     torch.ocl.empty_cache()
     before = torch.ocl.memory_allocated()
-    weight = torch.randn(256, 64, 3, 3).to(ocl)
+    weight = torch.randn(w).to(ocl)
     own = torch.ocl.memory_allocated() - before
-    convolved(x, weight, True)
+    function(x, weight, True)
     torch.ocl.synchronize()
     assert torch.ocl.memory_allocated() - before > own
     del weight
@@ -84,10 +124,12 @@ def test_what_was_kept_goes_with_the_weights():
     assert torch.ocl.memory_allocated() == before
 
 
-def test_weights_written_to_after_all():
-    x, weight = torch.randn(2, 32, 16, 16).to(ocl), torch.randn(32, 32, 3, 3).to(ocl)
+@pytest.mark.parametrize("function, x, w", ((convolved, (2, 32, 16, 16), (32, 32, 3, 3)),
+                                            (multiplied, (128, 96), (96, 160))))
+def test_weights_written_to_after_all(function, x, w):
+    x, weight = torch.randn(x).to(ocl), torch.randn(w).to(ocl)
     for _ in range(2):
-        torch.testing.assert_close(convolved(x, weight, True), convolved(x, weight, False), atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(function(x, weight, True), function(x, weight, False), atol=1e-4, rtol=1e-5)
         weight.mul_(2)
 
 

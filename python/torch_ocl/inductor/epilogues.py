@@ -30,6 +30,7 @@ OF_PRODUCTS = ("relu", "gelu", "gelu_tanh")
 OF_CONVOLUTIONS = tuple(name for name in ACTIVATIONS if not name.startswith("gelu"))
 IN_SINGLE = ("hard_sigmoid", "leaky_relu")      # whose numbers the kernels have in float32
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+TURNS = (aten.permute.default, aten.t.default, aten.transpose.int)
 VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 
 
@@ -69,14 +70,15 @@ class _Places:
 
 
 def _product(graph, node, places) -> None:
-    found = activation_of(node, OF_PRODUCTS)
-    if found is None:
-        return
-    name, last, _ = found
     addend, a, b = node.args if node.target is aten.addmm.default else (None, *node.args)
+    found = activation_of(node, OF_PRODUCTS)
+    constant = _is_constant(b)
+    if found is None and not constant:
+        return
+    name, last, _ = found or ("none", node, None)
     numbers = (node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1))
     with graph.inserting_before(node):
-        fused = graph.call_function(ours.fused_addmm.default, (addend, a, b, *numbers, name))
+        fused = graph.call_function(ours.fused_addmm.default, (addend, a, b, *numbers, name, constant))
     _replace(graph, node, fused, last, places)
 
 
@@ -110,6 +112,8 @@ def _convolution(graph, node, places) -> None:
 
 def _is_constant(weight) -> bool:
     """Whether it never changes: what the device derives from it is kept then."""
+    while weight.target in TURNS:
+        weight = weight.args[0]
     return config.freezing and weight.op == "get_attr"
 
 

@@ -41,11 +41,22 @@ void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& asked, 
     if (cut.panels_place == panels_own)
         panels = queue.context().empty({block_count(problem, cut) * cut.depth * cut.block_columns}, sum_type, queue);
     if (cut.panels_place == panels_shared) {
-        panels = queue.context().empty({problem.batch * problem.k * round_up(problem.n, columns)}, sum_type, queue);
-        queue.launch(program.kernel("pack_b"),
-                     Range::groups({groups(divide_up(problem.n, columns)), groups(divide_up(problem.k, cut.depth)),
-                                    groups(problem.batch)}, {1, 1, 1}),
-                     tensors.b, panels, gemm_arguments(problem), cut);
+        const auto pack = [&] {
+            const Tensor packed =
+                queue.context().empty({problem.batch * problem.k * round_up(problem.n, columns)}, sum_type, queue);
+            queue.launch(program.kernel("pack_b"),
+                         Range::groups({groups(divide_up(problem.n, columns)), groups(divide_up(problem.k, cut.depth)),
+                                        groups(problem.batch)}, {1, 1, 1}),
+                         tensors.b, packed, gemm_arguments(problem), cut);
+            return packed;
+        };
+        panels = keeps_panels(problem)
+                     ? problem.prepared_b->get(queue,
+                                               fmt::format("gemm_packed {} {} {} {} {} {} {}", name_of(problem.dtype),
+                                                           cut.depth, problem.k, problem.n, problem.b.row,
+                                                           problem.b.column, tensors.b.offset),
+                                               pack)
+                     : pack();
     }
     const std::int64_t local = tile_rows * columns + cut.strip * a_step +
                                (cut.panels_place == panels_local    ? cut.depth * cut.block_columns

@@ -28,6 +28,12 @@ constexpr std::int64_t tile_bytes = 128;                    // a tile's row: two
 // Whether a matrix holds what sums are kept in.
 inline bool stores_sums(DataType type) { return size_of(type) == size_of(gemm_compute_type(type)); }
 
+// Whether the panels of B that pack_b writes are kept between calls: B never changes, and they are no larger than it.
+inline bool keeps_panels(const GemmProblem& problem)
+{
+    return problem.prepared_b && problem.batch == 1 && stores_sums(problem.dtype);
+}
+
 // 64-bit integer products would spill from a large tile.
 inline int cpu_tile_rows(DataType type) { return type == DataType::int64 ? 4 : 12; }
 

@@ -69,6 +69,7 @@ struct Planner {
     void consider(CpuKernelPlan plan)
     {
         const bool single = plan.panels_place == panels_single, local = single || plan.panels_place == panels_local;
+        const bool kept = plan.panels_place == panels_shared && keeps_panels(p);
         plan.strip = single ? plan.block_rows : strip;
         const std::int64_t block_bytes = element * plan.depth * (single ? columns : plan.block_columns);
         const std::int64_t fixed_bytes = element * (tile_rows * columns + plan.strip * a_step);
@@ -93,7 +94,7 @@ struct Planner {
         const double block = 1500 + tiling + rows * k * a_reading + cols * k * panel + tiles * chunks * 40 +
                              rows * cols * storing;
         double cost = std::ceil(blocks / static_cast<double>(units)) * block;
-        if (plan.panels_place == panels_shared)
+        if (plan.panels_place == panels_shared && !kept)
             cost += launch + static_cast<double>(p.batch * p.k * round_up(p.n, columns)) * (b_packing + miss) /
                                  static_cast<double>(units);
         if (plan.splits > 1)
@@ -114,7 +115,9 @@ struct Planner {
                     block_rows, block_columns, divide_up(p.k, split_depth), split_depth, chunk, 0, 0, 0, 0};
                 for (const PanelsPlace place : {panels_local, panels_own, panels_shared, panels_single}) {
                     plan.panels_place = place;
-                    consider(plan);
+                    // Panels that are kept are cut one way, whatever A has of rows, so that they are kept once.
+                    if (place != panels_shared || limit == longest_chunk || !keeps_panels(p))
+                        consider(plan);
                 }
                 if (reads_a_directly()) {
                     plan.panels_place = panels_local;

@@ -21,6 +21,7 @@
 #include <ops/number.hpp>
 #include <ops/outputs.hpp>
 #include <ops/pointwise.hpp>
+#include <runtime/prepared_constants.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
 
@@ -52,11 +53,18 @@ clprim::Float32Precision float32_precision()
                : clprim::Float32Precision::highest;
 }
 
+struct ProductOptions {
+    at::Tensor addend;
+    at::Scalar alpha = 1, beta = 0;
+    clprim::Activation activation = clprim::Activation::none;
+    clprim::Prepared* prepared_b = nullptr;
+};
+
 // out = activation(alpha * a b + beta * addend), all with two dimensions or three.
 void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_lazy, const at::Tensor& out,
-             const at::Tensor& addend_lazy = {}, const at::Scalar& alpha = 1, const at::Scalar& beta = 0,
-             clprim::Activation activation = clprim::Activation::none)
+             const ProductOptions& options = {})
 {
+    const auto& [addend_lazy, alpha, beta, activation, prepared_b] = options;
     const bool nothing = out.numel() == 0 || (a_lazy.size(-1) == 0 && !addend_lazy.defined());
     if (!nothing || a_lazy.scalar_type() != b_lazy.scalar_type())   // the CPU has zeros of dtypes without products, too
         check_dtype(a_lazy, b_lazy, name);
@@ -75,6 +83,7 @@ void product(const char* name, const at::Tensor& a_lazy, const at::Tensor& b_laz
     problem.alpha = to_scalar(alpha);
     problem.beta = to_scalar(beta);
     problem.activation = activation;
+    problem.prepared_b = prepared_b;
     if (problem.dtype == clprim::DataType::float32)
         problem.precision = float32_precision();
     clprim::gemm(current_queue(out), problem, view(a), view(b), view(out),
@@ -104,8 +113,8 @@ at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::
 {
     StructuredOut<at::meta::structured_addmm> op({out}, InPlace::allowed);
     op.meta(self, mat1, mat2, beta, alpha);
-    product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
-            beta);
+    product("addmm_impl_ocl", mat1, mat2, op.output(),
+            {*at::expand_size(self, op.output().sizes(), "addmm"), alpha, beta});
     op.finish();
     return out;
 }
@@ -138,8 +147,9 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
     op.meta(self, mat1, mat2, beta, alpha, use_gelu);
     const bool fused = at::isFloatingType(mat1.scalar_type());
     const auto activation = use_gelu ? clprim::Activation::gelu : clprim::Activation::relu;
-    product("addmm_impl_ocl", mat1, mat2, op.output(), *at::expand_size(self, op.output().sizes(), "addmm"), alpha,
-            beta, fused ? activation : clprim::Activation::none);
+    product("addmm_impl_ocl", mat1, mat2, op.output(),
+            {*at::expand_size(self, op.output().sizes(), "addmm"), alpha, beta,
+             fused ? activation : clprim::Activation::none});
     if (!fused) {   // integers have the one, and refuse the other
         at::Tensor result = op.output();
         use_gelu ? at::gelu_(result) : at::relu_(result);
@@ -148,17 +158,18 @@ at::Tensor& addmm_activation_out(const at::Tensor& self, const at::Tensor& mat1,
     return out;
 }
 
-// activation(alpha * a b + beta * addend) in one launch, for compiled graphs.
+// activation(alpha * a b + beta * addend) in one launch, for compiled code. What is derived from constant b is kept.
 at::Tensor fused_addmm(const std::optional<at::Tensor>& addend, const at::Tensor& a, const at::Tensor& b,
-                       const at::Scalar& beta, const at::Scalar& alpha, c10::string_view activation)
+                       const at::Scalar& beta, const at::Scalar& alpha, c10::string_view activation, bool constant_b)
 {
     const c10::OptionalDeviceGuard guard(a.device());
     TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "fused_addmm: expected matrices a [m, k] and ",
                 "b [k, n], got ", a.sizes(), " and ", b.sizes());
     const at::Tensor out = empty({a.size(0), b.size(1)}, a.scalar_type(), a.device());
     const at::Tensor added = addend ? *at::expand_size(*addend, out.sizes(), "fused_addmm") : at::Tensor();
-    product("fused_addmm", a, b, out, added, alpha, addend ? beta : at::Scalar(0),
-            activation_named(activation, "fused_addmm"));
+    product("fused_addmm", a, b, out,
+            {added, alpha, addend ? beta : at::Scalar(0), activation_named(activation, "fused_addmm"),
+             constant_b ? prepared_of(b) : nullptr});
     return out;
 }
 
@@ -169,8 +180,8 @@ at::Tensor& baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const 
         return out.copy_(at::baddbmm(self, batch1, batch2, beta, alpha));
     StructuredOut<at::meta::structured_baddbmm> op({out}, InPlace::allowed);
     op.meta(self, batch1, batch2, beta, alpha);
-    product("baddbmm", batch1, batch2, op.output(), *at::expand_size(self, op.output().sizes(), "baddbmm"), alpha,
-            beta);
+    product("baddbmm", batch1, batch2, op.output(),
+            {*at::expand_size(self, op.output().sizes(), "baddbmm"), alpha, beta});
     op.finish();
     return out;
 }
@@ -189,7 +200,7 @@ at::Tensor& addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::T
     op.meta(self, mat, vec, beta, alpha);
     const at::Tensor& result = op.output();
     product("addmv_impl_ocl", mat, vec.unsqueeze(1), result.unsqueeze(1),
-            at::expand_size(self, result.sizes(), "addmv")->unsqueeze(1), alpha, beta);
+            {at::expand_size(self, result.sizes(), "addmv")->unsqueeze(1), alpha, beta});
     op.finish();
     return out;
 }
@@ -275,7 +286,8 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2)
 
 TORCH_LIBRARY_FRAGMENT(torch_ocl, m)
 {
-    m.def("fused_addmm(Tensor? addend, Tensor a, Tensor b, Scalar beta, Scalar alpha, str activation) -> Tensor",
+    m.def("fused_addmm(Tensor? addend, Tensor a, Tensor b, Scalar beta, Scalar alpha, str activation, "
+          "bool constant_b=False) -> Tensor",
           {at::Tag::flexible_layout});
 }
 
