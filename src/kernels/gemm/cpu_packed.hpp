@@ -29,9 +29,10 @@ constexpr std::int64_t tile_bytes = 128;                    // a tile's row: two
 inline bool stores_sums(DataType type) { return size_of(type) == size_of(gemm_compute_type(type)); }
 
 // Whether the panels of B that pack_b writes are kept between calls: B never changes, and they are no larger than it.
+// Few rows read B where it lies, so that decoders need no second copy.
 inline bool keeps_panels(const GemmProblem& problem)
 {
-    return problem.prepared_b && problem.batch == 1 && stores_sums(problem.dtype);
+    return problem.prepared_b && problem.batch == 1 && problem.m >= 8 && stores_sums(problem.dtype);
 }
 
 // 64-bit integer products would spill from a large tile.
