@@ -220,6 +220,7 @@ void fuse(Graph& graph, Engine& engine)
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_norms(rewriter);
+    fuse_rotary(rewriter);
     fuse_attention(rewriter);
     dequantize_recurrences(rewriter, engine.queue.device());
     fuse_convolutions(rewriter);

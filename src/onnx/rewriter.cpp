@@ -100,7 +100,8 @@ GraphRef Rewriter::body_of(std::vector<Node> members, const std::vector<int>& in
             if (fixed)
                 body->constants.emplace_back(slot, *fixed);
         }
-        node.outputs[0] = local(node.outputs[0]);
+        for (int& slot : node.outputs)
+            slot = local(slot);
         body->nodes.push_back(std::move(node));
     }
     body->outputs = {body->nodes.back().outputs[0]};

@@ -58,6 +58,7 @@ void skip_copies(Graph& graph);               // readers of an Identity, or what
 void merge_equal(Graph& graph);               // nodes that compute the same of the same; as above
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
+void fuse_rotary(Rewriter& rewriter);         // rotary embeddings written as products and sums
 void fuse_attention(Rewriter& rewriter);      // products around a softmax
 // Weights of DynamicQuantizeLSTM that never change.
 void dequantize_recurrences(Rewriter& rewriter, const Device& device);

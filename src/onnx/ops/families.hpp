@@ -58,6 +58,7 @@ std::span<const OperatorRow> generation_operators();      // com.microsoft: sear
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 std::span<const OperatorRow> fused_attention_operators();     // and of attention
+std::span<const OperatorRow> fused_rotary_operators();        // and of rotary embeddings
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
@@ -68,6 +69,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             svm_operators(),
             shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(), fused_operators(), fused_attention_operators(),
+            fused_rotary_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
