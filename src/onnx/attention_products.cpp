@@ -220,8 +220,10 @@ std::optional<Ending> attention_ending(Rewriter& rewriter, const Node& softmax)
         ending.nodes.push_back(next);
         if (product_with_values(*next, slot, turned_before, ending))
             return ending;
-        if (turns_matrices(next) && !turned_before)
+        if (turns_matrices(next) && !turned_before && !ending.reshape)
             turned_before = true;
+        else if (is_plain_node(next, "Reshape", 2) && next->inputs[0] == slot && !turned_before && !ending.reshape)
+            ending.reshape = next;
         else if (!is_conversion_of_floats(next))
             return std::nullopt;
         slot = next->outputs[0];

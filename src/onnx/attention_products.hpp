@@ -25,9 +25,11 @@ struct ScoreProduct {
 };
 std::optional<ScoreProduct> score_product(const Node& node);
 
-// What stands behind the softmax: conversions, a Where that makes NaN 0, a transposition, the product with the values.
+// What stands behind the softmax: conversions, a Where that makes NaN 0, a Reshape or a transposition, the product with
+// the values.
 struct Ending {
     std::vector<const Node*> nodes;
+    const Node* reshape = nullptr;
     int v = absent;
     TrailingAxes v_axes, y_axes;         // to [..., S, Ev], and of the result to [..., L, Ev]
 };

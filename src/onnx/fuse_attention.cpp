@@ -6,7 +6,9 @@
 // missing; q and k may be multiplied by numbers, also by those that the graph computes (the root of the scale, by
 // PyTorch's exporter of traces), and before heads are split. Masks may be several, added or chosen by Where;
 // conversions may stand between, and a Where that makes rows without keys 0. Products are MatMul, Einsum and ONNX
-// Runtime's FusedMatMul, the last one also v^T p^T. Heads of k and v may be repeated for groups of queries.
+// Runtime's FusedMatMul, the last one also v^T p^T. Heads of k and v may be repeated for groups of queries. A Reshape
+// may give scores other leading axes for some of the masks, and another one take them away again, before the softmax or
+// behind it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,6 +29,8 @@ constexpr float least_hidden = -1e4f;
 constexpr float drowns_scores = -1e30f;
 // Numbers with at most so many axes lend scores none, which have three or more.
 constexpr std::size_t axes_of_scores = 2;
+// The place of the mask behind the first Reshape among the inputs of what is made.
+constexpr std::size_t outer_mask = 12;
 
 class AttentionFusion {
 public:
@@ -43,7 +47,7 @@ public:
 private:
     // One of the nodes between the product of queries and keys and the softmax; `scores` is the input they come by.
     struct Step {
-        enum class Kind { scale, conversion, mask, cap } kind;
+        enum class Kind { scale, conversion, mask, cap, shape } kind;
         const Node* node;
         std::size_t scores;
     };
@@ -52,6 +56,23 @@ private:
         std::vector<Step> steps;         // from the softmax to the product
         float scale = 1;
         float softcap = 0;               // what a tanh of them is multiplied by; 0 without one
+        std::vector<const Node*> shapes; // the Reshapes, from the product to the softmax
+        // The masks that are added to scores as the product has them, and behind the first Reshape.
+        std::vector<Step> inner_masks() const { return masks(false); }
+        std::vector<Step> outer_masks() const { return masks(true); }
+
+    private:
+        std::vector<Step> masks(bool outer) const
+        {
+            std::vector<Step> result;
+            bool behind = false;
+            for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+                if (step->kind == Step::Kind::shape)
+                    behind = true;
+                else if (step->kind == Step::Kind::mask && behind == outer)
+                    result.push_back(*step);
+            return result;
+        }
     };
 
     std::optional<float> number(int slot, std::size_t most_axes) const
@@ -87,6 +108,8 @@ private:
             return {{Step::Kind::scale, node, other}};
         if (is_plain_node(node, "Tanh", 1))
             return {{Step::Kind::cap, node, 0}};
+        if (is_plain_node(node, "Reshape", 2))
+            return {{Step::Kind::shape, node, 0}};
         if (scaled)                      // what was added before is multiplied, too
             return {};
         if (is_plain_node(node, "Add", 2))
@@ -178,33 +201,30 @@ private:
 
     // What the masks amount to, and what is to stand in their places for it.
     struct Masks {
-        int sum = absent;
+        int inner = absent, outer = absent;
         std::vector<std::pair<std::size_t, Node>> made;
         std::vector<std::size_t> gone;
     };
 
     // Innermost first, each added to those before it or chosen from them.
-    Masks combined_masks(const Scores& found)
+    int combined_masks(const std::vector<Step>& steps, Masks& result)
     {
-        Masks result;
-        int& so_far = result.sum;
-        for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step) {
-            if (step->kind != Step::Kind::mask)
-                continue;
-            const std::size_t place = rewriter_.position(*step->node);
-            const Node& node = *step->node;
+        int so_far = absent;
+        for (const Step& step : steps) {
+            const std::size_t place = rewriter_.position(*step.node);
+            const Node& node = *step.node;
             if (node.op_type == "Add" && so_far == absent) {
-                so_far = node.inputs[1 - step->scores];
+                so_far = node.inputs[1 - step.scores];
                 result.gone.push_back(place);
                 continue;
             }
             Node mask = node;
             if (node.op_type == "Where") {
-                const std::size_t at = 3 - step->scores;
+                const std::size_t at = 3 - step.scores;
                 mask.inputs[at] = constant_number(std::min(*number(node.inputs[at], axes_of_scores), drowns_scores));
-                mask.inputs[step->scores] = so_far == absent ? constant_number(0) : so_far;
+                mask.inputs[step.scores] = so_far == absent ? constant_number(0) : so_far;
             } else {
-                mask.inputs = {so_far, node.inputs[1 - step->scores]};
+                mask.inputs = {so_far, node.inputs[1 - step.scores]};
             }
             const auto [known, fresh] = masks_.try_emplace({mask.op_type, mask.inputs}, 0);
             if (fresh) {
@@ -216,7 +236,23 @@ private:
             }
             so_far = known->second;
         }
-        return result;
+        return so_far;
+    }
+
+    // Whether Reshapes come in pairs, of which the second is the last but for conversions; it may stand behind the
+    // softmax, which then has to be along the last axis.
+    bool reshapes_pair(Scores& found, const Ending& ending, std::int64_t axis) const
+    {
+        for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step) {
+            if (found.shapes.size() == 2 && step->kind != Step::Kind::conversion)
+                return false;
+            if (step->kind == Step::Kind::shape)
+                found.shapes.push_back(step->node);
+        }
+        if (!ending.reshape)
+            return found.shapes.size() != 1;
+        found.shapes.push_back(ending.reshape);
+        return found.shapes.size() == 2 && axis == -1;
     }
 
     int constant_number(float number)
@@ -276,12 +312,14 @@ private:
         body.nodes.push_back(std::move(product));
         if (q.known * k.known != 1)
             body.add(binary("Mul", constant_number(q.known * k.known), softmax.opset), 0);
-        auto masks = std::ranges::count(found.steps, Step::Kind::mask, &Step::kind);
+        const std::vector<Step> inner = found.inner_masks(), outer = found.outer_masks();
         for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step)
             if (step->kind != Step::Kind::mask)
                 body.add(*step->node, step->scores);
-            else if (--masks == 0)
+            else if (!inner.empty() && step->node == inner.back().node)
                 body.add(binary("Add", inputs[3], softmax.opset), 0);
+            else if (!outer.empty() && step->node == outer.back().node)
+                body.add(binary("Add", inputs[outer_mask], softmax.opset), 0);
         body.add(softmax, 0);
         for (const Node* node : ending.nodes)
             body.nodes.push_back(*node);
@@ -297,8 +335,7 @@ private:
         const auto ending = attention_ending(rewriter_, softmax);
         Scores found;
         if ((axis != -1 && axis < 2) || !ending || !lead(softmax.inputs[0], softmax, found) ||
-            !numbers_of(found) ||
-            !masks_combine(found))
+            !numbers_of(found) || !masks_combine(found) || !reshapes_pair(found, *ending, axis))
             return;
         const ScoreProduct& product = *found.product;
         const Operand q = operand(product.node->inputs[product.q], *product.node),
@@ -306,7 +343,9 @@ private:
         const Node &reads_k = k.times && !k.moved ? *k.times : *product.node, &reads_v = *ending->nodes.back();
         const Repetitions repeated{repetition_of(rewriter_, k.slot, reads_k),
                                    repetition_of(rewriter_, ending->v, reads_v)};
-        Masks masks = combined_masks(found);
+        Masks masks;
+        masks.inner = combined_masks(found.inner_masks(), masks);
+        masks.outer = combined_masks(found.outer_masks(), masks);
         std::vector<std::size_t> members = masks.gone;
         for (const Repetition* of : {&repeated.k, &repeated.v})
             for (const Node* node : of->nodes)
@@ -322,9 +361,12 @@ private:
         Node fused = fused_node(found, *ending, q, k);
         const auto source = [](const Repetition& of, int slot) { return of.nodes.empty() ? slot : of.expanded; };
         fused.inputs = {q.slot,    source(repeated.k, k.slot), source(repeated.v, ending->v),
-                        masks.sum, q.factor,                   k.factor};
+                        masks.inner, q.factor,                 k.factor};
         for (const Repetition* of : {&repeated.k, &repeated.v})
             fused.inputs.insert(fused.inputs.end(), of->shapes.begin(), of->shapes.end());
+        fused.inputs.push_back(masks.outer);
+        for (const Node* reshape : found.shapes)
+            fused.inputs.push_back(reshape->inputs[1]);
         fused.attributes["axis"] = axis;
         for (const auto& [name, of] : {std::pair{"k_turned", &repeated.k}, std::pair{"v_turned", &repeated.v}})
             if (!of->turned.empty())

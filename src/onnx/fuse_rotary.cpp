@@ -1,11 +1,12 @@
 // Rotary embeddings that exporters write as products and sums become one node, which reads each number once:
 //
-//   x * cos + turned(x) * sin                            cos and sin with a number for each of x's
-//   joined(first * cos - second * sin, second * cos + first * sin)           with one for each pair
+//   x * cos + turned(x) * sin                                                with angles for each of x's numbers
+//   joined(first * cos - second * sin, second * cos + first * sin)           with angles for each pair
 //
 // A pair is a number of the first half of the last axis with the one at its place in the second, or two neighbours;
-// turned(x) is joined(-second, first). Halves are Slices or a Split, neighbours Slices of every other number; what joins
-// them is a Concat, of neighbours two Unsqueezes, a Concat and a Reshape.
+// turned(x) is joined(-second, first). Halves are Slices or a Split, neighbours Slices of every other number; what
+// joins them is a Concat, of neighbours two Unsqueezes, a Concat and a Reshape. A Concat with what is not turned is
+// part of the node.
 #include <algorithm>
 #include <optional>
 
@@ -123,14 +124,15 @@ private:
         found.nodes.push_back(concat);
         found.axes_of_pairs.push_back(attribute_of<std::int64_t>(*concat, "axis", 0));
         Pair pair;
-        for (const auto& [slot, part] : {std::pair{concat->inputs[0], &pair.first}, {concat->inputs[1], &pair.second}}) {
+        for (const std::size_t i : {0u, 1u}) {
+            const int slot = concat->inputs[i];
             const Node* wider = writer_for(rewriter_, slot, *concat);
             const auto axis = is_plain_node(wider, "Unsqueeze", 2) ? integer(wider->inputs[1]) : std::nullopt;
             if (!axis)
                 return std::nullopt;
             found.axes_of_pairs.push_back(*axis);
             found.nodes.push_back(wider);
-            *part = wider->inputs[0];
+            (i == 0 ? pair.first : pair.second) = wider->inputs[0];
         }
         return pair;
     }

@@ -1,9 +1,12 @@
 // What fuse_attention.cpp makes.
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include <clprim/attention.hpp>
+#include <clprim/pointwise.hpp>
 
+#include "onnx/ops/cut_axes.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -46,8 +49,10 @@ Tensor in_order(const Tensor& t, const std::vector<std::size_t>& order)
 }
 
 // Inputs 4 and 5 multiply q and k: numbers that the host knows. Behind them come the shapes of Reshapes, which the host
-// knows too: three of keys whose heads are repeated, three of such values; the last of three behind a Transpose.
-constexpr std::size_t factors = 4, key_shapes = 6, value_shapes = 9, shapes_each = 3;
+// knows too: three of keys whose heads are repeated, three of such values; the last of three behind a Transpose. At the
+// end a mask of scores of another shape, that shape, and the one that they have again after it.
+constexpr std::size_t inner_mask = 3, factors = 4, key_shapes = 6, value_shapes = 9, shapes_each = 3, outer_mask = 12,
+                      shape_of_scores = 13, shape_again = 14;
 
 // Which axes of a tensor, outermost first, make up each axis of what Reshapes and a Transpose make of it. Axes of one
 // element belong nowhere.
@@ -142,6 +147,8 @@ std::optional<Heads> repeated_heads(const Call& call, std::size_t input, std::si
 struct Operands {
     Tensor q, k, v;
     std::int64_t queries_of_head = 1;    // how many heads of q see one of k and v
+    Dims scores{};                       // where they have another shape in between
+    Cuts cuts{};
 };
 std::optional<Operands> operands_of(const Call& call)
 {
@@ -176,6 +183,8 @@ std::optional<Operands> for_one_kernel(const Call& call)
 {
     const std::size_t dims = call.shape(0).size();
     const std::int64_t axis = call.integer_attribute("axis", -1);      // of the softmax
+    if (call.has(outer_mask) && call.type(outer_mask) != call.type(0))
+        return std::nullopt;
     if (axis != -1 && axis + 1 != static_cast<std::int64_t>(dims))
         return std::nullopt;
     for (std::size_t i = 0; i < std::min(call.inputs(), key_shapes); ++i) {
@@ -200,13 +209,64 @@ std::optional<Operands> for_one_kernel(const Call& call)
     if (q[dims - 1] != k[dims - 2] || keys != v[dims - 2] ||
         std::max(q[dims - 1], v[dims - 1]) > longest_fused_head || q.product() * k.product() * v.product() == 0)
         return std::nullopt;
-    if (call.has(3)) {
-        Dims scores = q;
-        scores[dims - 1] = keys;
-        if (call.shape(3).size() > dims || broadcast(scores, call.shape(3)) != scores)
-            return std::nullopt;
-    }
+    const auto spreads = [&](std::size_t input, const Dims& to) {
+        return !call.has(input) || (call.shape(input).size() <= to.size() && broadcast(to, call.shape(input)) == to);
+    };
+    Dims scores = q;
+    scores[dims - 1] = keys;
+    if (!spreads(inner_mask, scores))
+        return std::nullopt;
+    if (!call.has(shape_of_scores))
+        return operands;
+    const auto between = sizes_of_reshape(call, shape_of_scores, scores);
+    const auto again = between ? sizes_of_reshape(call, shape_again, *between) : std::nullopt;
+    const auto cuts = again == scores && operands->queries_of_head == 1 ? cuts_into(scores, *between) : std::nullopt;
+    if (!cuts || !spreads(outer_mask, *between))
+        return std::nullopt;
+    operands->scores = *between;
+    operands->cuts = *cuts;
     return operands;
+}
+
+// Both masks as one that broadcasts to the scores in between; made once where neither ever changes.
+Tensor sum_of_masks(const Call& call, const Operands& operands)
+{
+    const std::size_t dims = operands.scores.size();
+    Tensor inner, outer;
+    if (call.has(inner_mask))
+        inner = cut(with_axes(call.tensor(inner_mask), operands.q.dim()), operands.cuts, operands.scores);
+    if (call.has(outer_mask))
+        outer = with_axes(call.tensor(outer_mask), dims);
+    if (!call.has(inner_mask) || !call.has(outer_mask))
+        return call.has(inner_mask) ? inner : outer;
+    const auto sum = [&] {
+        const Tensor result = call.allocate(broadcast(inner.shape, outer.shape), inner.dtype);
+        pointwise(call.queue(), std::array{inner, outer}, std::span(&result, 1), {}, "y0 = x0 + x1;");
+        return result;
+    };
+    const bool constant = call.prepared(inner_mask) && call.prepared(outer_mask);
+    return constant ? *call.derived("masks " + to_string(operands.scores), sum) : sum();
+}
+
+// Attention of [..., batch, heads, rows, columns].
+void attend(Queue& queue, const Attention& problem, const Tensor& y)
+{
+    if (y.dim() == 4)
+        return clprim::attention(queue, problem, y);
+    const auto part = [](const Tensor& t, std::int64_t i) {
+        if (!t.defined())
+            return t;
+        Tensor result = t.slice(0, t.size(0) == 1 ? 0 : i, t.size(0) == 1 ? 1 : i + 1);
+        result.shape = Dims(std::span<const std::int64_t>(t.shape.begin() + 1, t.shape.end()));
+        result.strides = Dims(std::span<const std::int64_t>(t.strides.begin() + 1, t.strides.end()));
+        return result;
+    };
+    for (std::int64_t i = 0; i < y.size(0); ++i) {
+        Attention one = problem;
+        for (Tensor Attention::*of : {&Attention::query, &Attention::key, &Attention::value, &Attention::mask})
+            one.*of = part(problem.*of, i);
+        attend(queue, one, part(y, i));
+    }
 }
 
 void fused_attention(Call& call)
@@ -232,14 +292,27 @@ void fused_attention(Call& call)
     const Tensor dense = call.allocate(outer, q.dtype), result = joins ? dense.transpose(heads, rows) : dense,
                  y = in_order(result, order);
     call.output(0, Value(result));
-    Attention problem{with_batch(q), with_batch(k).transpose(2, 3), with_batch(v), {}};
+    Attention problem{q, k.transpose(rows, rows + 1), v, {}};
     problem.scale = call.attribute<float>("scale");
     problem.softcap = call.float_attribute("softcap", 0);
     for (std::size_t i = factors; i < key_shapes; ++i)
         if (call.has(i))
             problem.scale *= call.input(i).host<float>(call.queue())[0];
-    if (call.has(3)) {
-        problem.mask = call.tensor(3);
+    if (call.has(shape_of_scores)) {
+        const std::size_t axes = std::max<std::size_t>(operands->scores.size(), 4);
+        const auto in_between = [&](const Tensor& t) {
+            return with_axes(cut(t, operands->cuts, operands->scores), axes);
+        };
+        for (Tensor Attention::*of : {&Attention::query, &Attention::key, &Attention::value})
+            problem.*of = in_between(problem.*of);
+        if (call.has(inner_mask) || call.has(outer_mask))
+            problem.mask = with_axes(sum_of_masks(call, *operands), axes);
+        return attend(call.queue(), problem, in_between(y));
+    }
+    for (Tensor Attention::*of : {&Attention::query, &Attention::key, &Attention::value})
+        problem.*of = with_batch(problem.*of);
+    if (call.has(inner_mask)) {
+        problem.mask = call.tensor(inner_mask);
         if (q.dim() == 3 && problem.mask.dim() == 3)
             problem.mask = with_batch(problem.mask);
     }
