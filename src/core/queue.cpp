@@ -187,7 +187,7 @@ Queue::Staging* Queue::staging_for(std::size_t bytes)
     }
     Staging& staging = staging_.emplace_back();
     staging.bytes = std::max(smallest, bytes);
-    staging.data = std::make_unique<char[]>(staging.bytes);
+    staging.data = std::make_unique_for_overwrite<char[]>(staging.bytes);   // pages that no copy touches take no memory
     staging.taken = true;
     staging_bytes_ += staging.bytes;
     return &staging;

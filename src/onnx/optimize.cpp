@@ -221,6 +221,7 @@ void fuse(Graph& graph, Engine& engine)
     simplify(rewriter);
     fuse_norms(rewriter);
     fuse_rotary(rewriter);
+    fuse_moves(rewriter);
     fuse_attention(rewriter);
     dequantize_recurrences(rewriter, engine.queue.device());
     fuse_convolutions(rewriter);

@@ -59,6 +59,7 @@ void merge_equal(Graph& graph);               // nodes that compute the same of 
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
 void fuse_rotary(Rewriter& rewriter);         // rotary embeddings written as products and sums
+void fuse_moves(Rewriter& rewriter);          // rolled images cut into windows
 void fuse_attention(Rewriter& rewriter);      // products around a softmax
 // Weights of DynamicQuantizeLSTM that never change.
 void dequantize_recurrences(Rewriter& rewriter, const Device& device);

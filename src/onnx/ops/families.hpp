@@ -59,6 +59,7 @@ std::span<const OperatorRow> generation_operators();      // com.microsoft: sear
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 std::span<const OperatorRow> fused_attention_operators();     // and of attention
 std::span<const OperatorRow> fused_rotary_operators();        // and of rotary embeddings
+std::span<const OperatorRow> fused_moves_operators();         // and of copies
 
 inline std::vector<std::span<const OperatorRow>> families()
 {
@@ -69,7 +70,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             svm_operators(),
             shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(), fused_operators(), fused_attention_operators(),
-            fused_rotary_operators(),
+            fused_rotary_operators(), fused_moves_operators(),
             convolution_operators(), pooling_operators(), normalization_operators(),
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),

@@ -4,6 +4,7 @@
 
 #include <clprim/copy.hpp>
 #include <clprim/index.hpp>
+#include <clprim/pad.hpp>
 #include <clprim/sequence.hpp>
 
 #include "onnx/ops/families.hpp"
@@ -119,41 +120,53 @@ Border border(const Call& call)
     return result;
 }
 
-void fill_with_pad_value(const Call& call, const Tensor& y)
+// The element outside in memory; nothing where only `fill` makes it of an attribute.
+std::span<const std::byte> pad_value(const Call& call, DataType type)
 {
-    if (!call.has(2)) {
-        fill(call.queue(), y, call.float_attribute("value", 0));
-        return;
-    }
+    static constexpr std::array<std::byte, 16> zero{};
+    if (!call.has(2))
+        return std::span(zero).first(call.float_attribute("value", 0) == 0 ? size_of(type) : 0);
     const Value& value = call.input(2);
     call.check(value.numel() == 1 && value.type() == call.type(0), "constant_value must be one ",
                name_of(call.type(0)));
-    fill(call.queue(), y, std::span(value.bytes(call.queue()), size_of(y.dtype)));
+    return {value.bytes(call.queue()), size_of(type)};
 }
 
 void pad_constant(Call& call, const Border& pads)
 {
-    Tensor x = call.tensor(0);
     Dims shape;
-    for (std::size_t d = 0; d < x.dim(); ++d)
-        shape.push_back(x.shape[d] + pads.begin[d] + pads.end[d]);
+    for (std::size_t d = 0; d < call.shape(0).size(); ++d)
+        shape.push_back(call.shape(0)[d] + pads.begin[d] + pads.end[d]);
     call.check(std::ranges::all_of(shape, [](std::int64_t size) { return size >= 0; }), "pads leave shape ",
                to_string(shape));
-    const Tensor y = call.output_tensor(0, shape, call.type(0));
+    const auto is_zero = [](std::int64_t pad) { return pad == 0; };
+    if (std::ranges::all_of(pads.begin, is_zero) && std::ranges::all_of(pads.end, is_zero))
+        return call.output(0, call.input(0));
+    const Tensor x = call.tensor(0), y = call.output_tensor(0, shape, call.type(0));
+    const auto element = pad_value(call, y.dtype);
     if (y.numel() == 0)
         return;
-    fill_with_pad_value(call, y);
-    Tensor target = y;
+    Tensor inside = y;                   // of it, and of x
+    Tensor kept = x;
     for (std::size_t d = 0; d < x.dim(); ++d) {
-        const std::int64_t cropped = std::max<std::int64_t>(0, -pads.begin[d]);
-        const std::int64_t kept = x.shape[d] - cropped - std::max<std::int64_t>(0, -pads.end[d]);
-        if (kept <= 0)
-            return;
-        x = x.slice(d, cropped, cropped + kept);
+        const std::int64_t cropped = std::max<std::int64_t>(0, -pads.begin[d]),
+                           count = x.shape[d] - cropped - std::max<std::int64_t>(0, -pads.end[d]);
+        if (count <= 0) {
+            inside = Tensor();
+            break;
+        }
+        kept = kept.slice(d, cropped, cropped + count);
         const std::int64_t at = std::max<std::int64_t>(0, pads.begin[d]);
-        target = target.slice(d, at, at + kept);
+        inside = inside.slice(d, at, at + count);
     }
-    copy(call.queue(), x, target);
+    if (!element.empty() && inside.defined())
+        return clprim::pad_constant(call.queue(), x, y, Dims(pads.begin), element);
+    if (element.empty())
+        fill(call.queue(), y, call.float_attribute("value", 0));
+    else
+        fill(call.queue(), y, element);
+    if (inside.defined())
+        copy(call.queue(), kept, inside);
 }
 
 // The element that stands at position i, which may lie outside of [0, size).
