@@ -318,8 +318,11 @@ private:
                 body.add(*step->node, step->scores);
             else if (!inner.empty() && step->node == inner.back().node)
                 body.add(binary("Add", inputs[3], softmax.opset), 0);
-            else if (!outer.empty() && step->node == outer.back().node)
+            else if (!outer.empty() && step->node == outer.back().node) {
+                if (!inner.empty())      // what was hidden before is no less than what is hidden now
+                    body.add(binary("Max", constant_number(drowns_scores), softmax.opset), 0);
                 body.add(binary("Add", inputs[outer_mask], softmax.opset), 0);
+            }
         body.add(softmax, 0);
         for (const Node* node : ending.nodes)
             body.nodes.push_back(*node);
@@ -368,6 +371,8 @@ private:
         for (const Node* reshape : found.shapes)
             fused.inputs.push_back(reshape->inputs[1]);
         fused.attributes["axis"] = axis;
+        const auto hides = [](const Step& step) { return step.node->op_type == "Where"; };
+        fused.attributes["hides"] = static_cast<std::int64_t>(std::ranges::any_of(found.outer_masks(), hides));
         for (const auto& [name, of] : {std::pair{"k_turned", &repeated.k}, std::pair{"v_turned", &repeated.v}})
             if (!of->turned.empty())
                 fused.attributes[name] = of->turned;

@@ -82,6 +82,25 @@ def test_disentangled(batch, heads, hidden, bias):
     check(nodes, shapes, constants, launches=1 + 2 * hidden + bias)
 
 
+@pytest.mark.parametrize("inner", ["Where", "Add"])
+def test_rows_that_are_hidden_twice(inner):
+    """A row of which a Where leaves nothing is one of equal numbers, whichever of them were hidden before."""
+    nodes, shapes, constants = windows(1, 4, 3, where=True)
+    before = RNG.random((4, 1, ROWS, ROWS)) < 0.3
+    if inner == "Where":
+        nodes[3] = node("Where", ["before", "lowest", "s"], ["sb"])
+        constants["before"] = before
+    else:
+        constants["bias"] = np.where(before, -3e38, 0.0)
+    del shapes["bias"]
+    constants["hide"][:, 1, :, 3:6] = True
+    constants |= {"lowest": np.float64(-3e38), "least": np.float64(-3e38)}
+    check(nodes, shapes, constants)
+    constants["between"] = np.array([1, 4, 1, 3, ROWS, ROWS])      # node by node
+    constants["hide"] = constants["hide"][:, :, :, None]
+    check(nodes, {**shapes, "q": (4, 3, ROWS, 264), "k": (4, 3, ROWS, 264)}, constants)
+
+
 @pytest.mark.parametrize("between, again", [
     ([2, 4, 3, ROWS, ROWS], [8, 3, ROWS, ROWS]), ([8, 1, 3, ROWS, ROWS], [8, 3, ROWS, ROWS]),
     ([4, 2, 1, 3, ROWS, ROWS], [8, -1, ROWS, ROWS]), ([1, 8, 3, ROWS, ROWS], [8, 3, ROWS, ROWS]),

@@ -61,15 +61,17 @@ def test_other_sizes_in_one_session():
     from test_onnx_fused_attention import model
     nodes, constants = chain(roll("x", "r", 3, 0, 1), roll("r", "y", 2, 0, 2))
     session = clprim.Session(model(nodes, {"x": (1, 1, 1, 1)}, constants, np.float32, sizes=False))
-    for shape in [(1, 8, 9, 16), (2, 8, 9, 16), (1, 8, 9, 16), (1, 3, 2, 16), (1, 2, 1, 16), (1, 8, 9, 3), (0, 8, 9, 16)]:
+    for shape in [(1, 8, 9, 16), (2, 8, 9, 16), (1, 8, 9, 16), (1, 3, 2, 16), (1, 2, 1, 16), (1, 8, 9, 3),
+                  (0, 8, 9, 16)]:
         x = RNG.standard_normal(shape).astype(np.float32)
         for _ in range(3):
             y = session.run({"x": x})["y"]
-            np.testing.assert_array_equal(y, np.concatenate([
-                np.concatenate([x[:, 3:], x[:, :3]], 1)[:, :, 2:], np.concatenate([x[:, 3:], x[:, :3]], 1)[:, :, :2]], 2))
+            rolled = np.concatenate([x[:, 3:], x[:, :3]], 1)
+            np.testing.assert_array_equal(y, np.concatenate([rolled[:, :, 2:], rolled[:, :, :2]], 2))
 
 
-@pytest.mark.parametrize("first, second", [((3, END), (0, 3)), ((2, END), (0, 3)), ((0, 3), (3, END)), ((-3, END), (0, -3)),
+@pytest.mark.parametrize("first, second", [((3, END), (0, 3)), ((2, END), (0, 3)), ((0, 3), (3, END)),
+                                           ((-3, END), (0, -3)),
                                            ((5, 5), (0, END)), ((1, 100), (-100, 4)), ((0, END), (0, END))])
 def test_parts_of_any_kind(first, second):
     """Parts that overlap, leave something out or are empty are moves all the same."""

@@ -241,7 +241,9 @@ Tensor sum_of_masks(const Call& call, const Operands& operands)
         return call.has(inner_mask) ? inner : outer;
     const auto sum = [&] {
         const Tensor result = call.allocate(broadcast(inner.shape, outer.shape), inner.dtype);
-        pointwise(call.queue(), std::array{inner, outer}, std::span(&result, 1), {}, "y0 = x0 + x1;");
+        // Scores that a Where has hidden are that number, whatever they were before.
+        pointwise(call.queue(), std::array{inner, outer}, std::span(&result, 1), {},
+                  call.integer_attribute("hides", 0) ? "y0 = x1 <= (T)-1e30f ? x1 : x0 + x1;" : "y0 = x0 + x1;");
         return result;
     };
     const bool constant = call.prepared(inner_mask) && call.prepared(outer_mask);

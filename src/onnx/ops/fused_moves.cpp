@@ -140,7 +140,8 @@ private:
     {
         const auto starts = ints(node.inputs[1]), ends = ints(node.inputs[2]), axes = ints(node.inputs[3]);
         const auto steps = node.inputs.size() == 5 ? ints(node.inputs[4]) : std::span<const std::int64_t>();
-        if (starts.size() != axes.size() || ends.size() != axes.size() || !(steps.empty() || steps.size() == axes.size()))
+        const bool steps_fit = steps.empty() || steps.size() == axes.size();
+        if (starts.size() != axes.size() || ends.size() != axes.size() || !steps_fit)
             return std::nullopt;
         Dims shape = source.shape;
         const auto strides = strides_of(shape);
