@@ -13,6 +13,8 @@ constexpr Implementation forward_list[] = {
     {"cpu_frames", rejects_cpu_frames, run_cpu_frames, true, cpu_frames_advises_against},
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise, true, cpu_depthwise_advises_against},
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
+    {"cpu_channels_bfloat16", rejects_cpu_channels_bfloat16, run_cpu_channels_bfloat16, true,
+     cpu_channels_bfloat16_advises_against},
     {"cpu_bfloat16", rejects_cpu_bfloat16, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_winograd", rejects_cpu_winograd, run_cpu_winograd, true, cpu_winograd_advises_against},
     {"cpu_grouped", rejects_cpu_grouped, run_cpu_grouped},

@@ -102,13 +102,6 @@ Tensor packed_weights(Queue& queue, const Call& call, const Program& program, co
     return call.prepared ? call.prepared->get(queue, key, pack, Prepared::Keeps::all) : pack();
 }
 
-// Same fields and order as patch_problem in cpu_channels.cl.
-struct PatchProblem {
-    cl_long batch, channels, in[3], pad[3], padded[3], strides[5];
-};
-
-// Few channels would make short sums of each tap: of the first layer's images. A copy with channels innermost and zeros
-// for borders has the taps of a row side by side, as one tap of more channels.
 bool takes_patches(const Call& call)
 {
     const Problem& q = call.problem;
@@ -130,30 +123,19 @@ bool holds_patches(const Call& call)
 Call with_patches(Queue& queue, const Call& call, const Program& program, ImplicitProblem& p)
 {
     const Problem& q = call.problem;
-    p.depth = q.in_channels * q.kernel[2];
-    p.taps[2] = 1;
-    p.source_strides[1] = 1;
-    if (holds_patches(call))
+    if (holds_patches(call)) {
+        p.depth = q.in_channels * q.kernel[2];
+        p.taps[2] = 1;
+        p.source_strides[1] = 1;
         return call;
-    PatchProblem patch{q.batch, q.in_channels, {}, {}, {}, {}};
-    for (int i = 0; i < 3; ++i) {
-        patch.in[i] = q.in[i];
-        patch.pad[i] = q.pad[i];
-        patch.padded[i] = (q.out[i] - 1) * q.stride[i] + (q.kernel[i] - 1) * q.dilation[i] + 1;
-        p.in[i] = patch.padded[i];
-        p.shift[i] = 0;
     }
-    std::copy_n(q.x_strides, 5, patch.strides);
+    const PatchProblem patch = cut_patches(call, p, q.in_channels);
     Call result = call;
     result.x = queue.context().empty({q.batch, patch.padded[0], patch.padded[1], patch.padded[2] * q.in_channels},
                                      call.dtype, queue);
     const cl_long rows = q.batch * patch.padded[0] * patch.padded[1];
     queue.launch(program.kernel("conv_channels_patches"), Range::groups(static_cast<std::size_t>(rows)), call.x,
                  result.x, patch);
-    p.source_strides[4] = q.in_channels;
-    p.source_strides[3] = patch.padded[2] * q.in_channels;
-    p.source_strides[2] = patch.padded[1] * p.source_strides[3];
-    p.source_strides[0] = patch.padded[0] * p.source_strides[2];
     return result;
 }
 
@@ -182,6 +164,28 @@ void launch(Queue& queue, const Call& caller, const Program& program, ImplicitPr
 }
 
 }  // namespace
+
+PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels)
+{
+    const Problem& q = call.problem;
+    PatchProblem patch{q.batch, q.in_channels, {}, {}, {}, {}};
+    for (int i = 0; i < 3; ++i) {
+        patch.in[i] = q.in[i];
+        patch.pad[i] = q.pad[i];
+        patch.padded[i] = (q.out[i] - 1) * q.stride[i] + (q.kernel[i] - 1) * q.dilation[i] + 1;
+        p.in[i] = patch.padded[i];
+        p.shift[i] = 0;
+    }
+    std::copy_n(q.x_strides, 5, patch.strides);
+    p.depth = channels * q.kernel[2];
+    p.taps[2] = 1;
+    p.source_strides[1] = 1;
+    p.source_strides[4] = channels;
+    p.source_strides[3] = patch.padded[2] * channels;
+    p.source_strides[2] = patch.padded[1] * p.source_strides[3];
+    p.source_strides[0] = patch.padded[0] * p.source_strides[2];
+    return patch;
+}
 
 cl_long channels_panel_rows(const Device& device, DataType dtype)
 {

@@ -30,6 +30,13 @@ struct PackProblem {
     cl_long taps_inner;
 };
 
+// Few channels would make short sums of each tap: of the first layer's images. A copy with channels innermost and zeros
+// for borders has the taps of a row side by side, as one tap of more channels. Same fields and order as patch_problem
+// in cpu_channels.cl.
+struct PatchProblem {
+    cl_long batch, channels, in[3], pad[3], padded[3], strides[5];
+};
+
 constexpr cl_long amx_side = 32;    // AMX_SIDE of gemm/amx.cl: rows of a strip, columns of a panel, k of a block
 // Bfloat16 that an element is split into, and words of a strip or panel of `depth` k without its header.
 inline cl_long amx_parts(DataType dtype) { return dtype == DataType::float32 ? 3 : dtype == DataType::float16 ? 2 : 1; }
@@ -67,6 +74,8 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p);
 void merge_positions(ImplicitProblem& p);
 // What cpu_implicit would cost a launch in float32: cycles of the slowest core, if nothing ever waited.
 double implicit_cost(ImplicitProblem p, const Device& device);
+// Has `p` read a copy with `channels` numbers a pixel, the taps of a row as one; how the copy is made.
+PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels);
 // Rows of a panel of weights: PANEL in channel_tiles.cl.
 cl_long channels_panel_rows(const Device& device, DataType dtype);
 // Why a pass cannot use AMX's tile registers.
