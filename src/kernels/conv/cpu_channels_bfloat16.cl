@@ -122,32 +122,53 @@ void conv_channels(const __global ushort* source, ulong source_offset, const __g
     }
 }
 
-// Words of a panel for some channels of a tap, from w[row][tap][channel]; and behind the panels p.depth zeros.
+// Words of panels from w[row][tap][channel] or, where taps are neighbours, w[row][channel][tap]; and behind the panels
+// p.depth zeros.
 typedef struct {
     long rows, depth, taps, groups;      // of a group
     long group_stride, row_stride, tap_stride;
     long weight_stride;                  // words of a group's panels
 } words_problem;
+#define MOST_TAPS 25   // that are neighbours
 
+// A work-item packs 16 rows: a tap of them or, where those are neighbours, 32 channels.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void conv_channels_words(const __global ushort* w, ulong w_offset, __global uint* words, ulong words_offset,
                          words_problem p)
 {
-    const long row = (long)get_group_id(0) * 16, tap = get_group_id(1), group = get_group_id(2);
+    const long part = get_group_id(0), row = (long)get_group_id(1) * 16, group = get_group_id(2);
     const long panel = row / PANEL * PANEL, rows = min(16l, p.rows - row);
     const int pitch = p.rows - panel > 16 ? PANEL : 16;
-    w += w_offset + group * p.group_stride + row * p.row_stride + tap * p.tap_stride;
+    w += w_offset + group * p.group_stride + row * p.row_stride;
     words += words_offset;
-    if (group == 0 && row == 0 && tap == 0)
+    if (group == 0 && row == 0 && part == 0)
         for (long i = 0; i < p.depth / 2; ++i)
             words[p.groups * p.weight_stride + i] = 0;
-    words += group * p.weight_stride + panel * (p.taps * p.depth / 2) + tap * (p.depth / 2) * pitch + row % PANEL;
-    for (long c = 0; c < p.depth; c += 32) {
-        uint block[256];
-        turn_columns(w + c, p.row_stride, rows, p.depth - c, block);
-        for (int i = 0; i < min(16l, (p.depth - c) / 2); ++i)
-            vstore16(vload16(i, block), 0, words + (c / 2 + i) * pitch);
+    words += group * p.weight_stride + panel * (p.taps * p.depth / 2) + row % PANEL;
+    if (p.taps == 1 || p.tap_stride != 1) {
+        w += part * p.tap_stride;
+        words += part * (p.depth / 2) * pitch;
+        for (long c = 0; c < p.depth; c += 32) {
+            uint block[256];
+            turn_columns(w + c, p.row_stride, rows, p.depth - c, block);
+            for (int i = 0; i < min(16l, (p.depth - c) / 2); ++i)
+                vstore16(vload16(i, block), 0, words + (c / 2 + i) * pitch);
+        }
+        return;
     }
+    // Neighbours in memory are turned as words first, whose halves then meet those of the next channel.
+    const int taps = p.taps, channels = min(32l, p.depth - 32 * part);
+    uint block[256 * MOST_TAPS];
+    w += 32 * part * taps;
+    words += 16 * part * pitch;
+    for (int i = 0; i < channels * taps; i += 32)
+        turn_columns(w + i, p.row_stride, rows, channels * taps - i, block + 8 * i);
+    for (int t = 0; t < taps; ++t)
+        for (int i = 0; i < channels / 2; ++i) {
+            const int one = 2 * i * taps + t, two = one + taps;
+            const uint16 low = vload16(one / 2, block) >> one % 2 * 16 & 0xffff;
+            vstore16(low | vload16(two / 2, block) >> two % 2 * 16 << 16, 0, words + (t * p.depth / 2 + i) * pitch);
+        }
 }
 
 // Rows of pixels with few channels, four each, and zeros around: mirror of PatchProblem (cpu_channels_bfloat16.cpp).

@@ -12,6 +12,7 @@ namespace clprim::conv {
 namespace {
 
 constexpr cl_long panel = 32, tile = 12;   // PANEL and ROWS_AT_ONCE of the kernel
+constexpr cl_long most_taps = 25;          // MOST_TAPS there
 constexpr cl_long near_bytes = 256 * 1024;
 constexpr cl_long patch_channels = 4;      // of copies of images with fewer
 
@@ -81,7 +82,7 @@ void choose_tiles(ImplicitProblem& p, const Device& device)
     }
 }
 
-// Weights as rows [group][row][tap][channel], in place where they lie so.
+// Weights as rows [group][row][tap][channel], in place where they lie so or as [group][row][channel][tap].
 Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p, WordsProblem& words)
 {
     auto [w, from] = weights_of_launch(call, p);
@@ -94,7 +95,8 @@ Tensor weight_rows(Queue& queue, const Call& call, const ImplicitProblem& p, Wor
     words.group_stride = from.group_stride;
     words.row_stride = from.row_stride;
     words.tap_stride = from.tap_strides[2];
-    if (from.depth_stride == 1 && even && !patches)
+    const bool neighbours = from.tap_strides[2] == 1 && from.depth_stride == words.taps && words.taps <= most_taps;
+    if ((from.depth_stride == 1 || neighbours) && even && !patches)
         return w;
     const cl_long depth = patches ? patch_channels : p.depth;
     Tensor rows = queue.context().empty({from.groups, p.rows, from.taps[0], from.taps[1], from.taps[2], depth},
@@ -125,9 +127,9 @@ Tensor panel_words(Queue& queue, const Call& call, const Program& program, const
         }
         const auto count = [](cl_long n) { return static_cast<std::size_t>(n); };
         const Tensor rows = weight_rows(queue, call, p, words);
+        const cl_long parts = words.taps > 1 && words.tap_stride == 1 ? ceil_div(p.depth, cl_long{32}) : words.taps;
         queue.launch(program.kernel("conv_channels_words"),
-                     Range::groups({count(ceil_div(p.rows, cl_long{16})), count(words.taps), count(p.groups)},
-                                   {1, 1, 1}),
+                     Range::groups({count(parts), count(ceil_div(p.rows, cl_long{16})), count(p.groups)}, {1, 1, 1}),
                      rows, packed, words);
         return packed;
     };
@@ -201,15 +203,13 @@ Rejection rejects_cpu_channels_bfloat16(const Call& call, const Device& device)
     return {};
 }
 
-Rejection cpu_channels_bfloat16_advises_against(const Call& call, const Device& device)
+Rejection cpu_channels_bfloat16_advises_against(const Call& call, const Device&)
 {
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward;
-    if (q.groups > 1 && std::min(q.in_channels, q.out_channels) < 16)
+    if ((forward ? q.out_channels : q.in_channels) < 8 || (q.groups > 1 && std::min(q.in_channels, q.out_channels) < 4))
         return "would leave vectors empty";
-    if ((forward ? q.out_channels : q.in_channels) < 8)
-        return "would leave vectors empty";
-    return cpu_channels_advises_against(call, device);
+    return {};
 }
 
 void run_cpu_channels_bfloat16(Queue& queue, const Call& call)
