@@ -1,4 +1,6 @@
 // Products by AMX tile registers: every way to cut them, and numbers that are not split.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <kernels/gemm/cpu_amx.hpp>
@@ -85,6 +87,59 @@ TEST_F(GemmBfloat16, EveryCutGivesTheSame)
     });
 }
 
+const detail::GemmImplementation& rows_in_place()
+{
+    const auto list = detail::gemm_implementations();
+    return *std::ranges::find(list, std::string_view("cpu_bfloat16_rows"), &detail::GemmImplementation::name);
+}
+
+// Rows that are read where they lie or packed, results of every layout and either way round.
+TEST_F(GemmBfloat16, RowsOfEveryOrder)
+{
+    for (const Case& c : cases)
+        for (const Order a : {Order::rows, Order::columns, Order::spread})
+            for (const Order b : {Order::rows, Order::columns, Order::spread})
+                check(rows_in_place(), c, a, b, Order::rows, DataType::bfloat16, 1, 0);
+    for (const Case& c : {Case{2, 29, 70, 36}, Case{1, 3, 300, 2048}, Case{1, 40, 32, 33}})
+        for (const Order order : {Order::rows, Order::columns, Order::spread})
+            check(rows_in_place(), c, Order::rows, Order::columns, order, DataType::bfloat16, -2, 1);
+}
+
+// A bias of each column and relu, which end in registers; weights that are packed once.
+TEST_F(GemmBfloat16, BiasAndRelu)
+{
+    const std::int64_t m = 31, n = 80, k = 20;
+    std::mt19937 random(3);
+    Matrices a = make(1, m, k, Order::rows, random, DataType::bfloat16);
+    Matrices b = make(1, k, n, Order::columns, random, DataType::bfloat16);
+    Matrices bias = make(1, 1, n, Order::rows, random, DataType::bfloat16);
+    Prepared prepared;
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu})
+        for (Prepared* kept : {static_cast<Prepared*>(nullptr), &prepared, &prepared}) {
+            const Tensor c = queue().context().empty({m, n}, DataType::bfloat16, queue());
+            GemmProblem problem;
+            problem.m = m, problem.n = n, problem.k = k;
+            problem.dtype = DataType::bfloat16;
+            problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0}, problem.d = {0, 1, 0};
+            problem.add_d = true, problem.beta = 1, problem.activation = activation;
+            problem.prepared_b = kept;
+            rows_in_place().run(queue(), problem, {a.tensor, b.tensor, c, bias.tensor});
+            const std::vector<double> got = download(c);
+            for (std::int64_t i = 0; i < m; ++i)
+                for (std::int64_t j = 0; j < n; ++j) {
+                    double sum = at(bias, 0, 0, j);
+                    for (std::int64_t kk = 0; kk < k; ++kk)
+                        sum += at(a, 0, i, kk) * at(b, 0, kk, j);
+                    if (activation == Activation::relu)
+                        sum = std::max(sum, 0.0);
+                    if (activation == Activation::gelu)
+                        sum *= 0.5 * (1 + std::erf(sum * std::sqrt(0.5)));
+                    ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], sum, std::abs(sum) / 256 + 1e-6)
+                        << i << " " << j;
+                }
+        }
+}
+
 // Infinities and NaN reach the row or column that they belong to, and no other.
 TEST_F(GemmBfloat16, InfinitiesAndNaN)
 {
@@ -104,20 +159,25 @@ TEST_F(GemmBfloat16, InfinitiesAndNaN)
         problem.m = m, problem.n = n, problem.k = k;
         problem.dtype = DataType::bfloat16;
         problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
-        detail::cpu_amx_by(cut(detail::amx_panels_shared, k, 1, false).plan, queue(), problem,
-                           {a.tensor, b.tensor, c, {}});
-        const std::vector<double> got = download(c);
-        for (std::int64_t i = 0; i < m; ++i)
-            for (std::int64_t j = 0; j < n; ++j) {
-                double sum = 0;
-                for (std::int64_t kk = 0; kk < k; ++kk)
-                    sum += at(a, 0, i, kk) * at(b, 0, kk, j);
-                const double value = got[static_cast<std::size_t>(i * n + j)];
-                if (std::isnan(sum))
-                    ASSERT_TRUE(std::isnan(value)) << i << " " << j;
-                else
-                    ASSERT_EQ(value, sum) << i << " " << j;   // whole numbers below 256, or infinities
-            }
+        for (const bool in_place : {false, true}) {
+            if (in_place)
+                rows_in_place().run(queue(), problem, {a.tensor, b.tensor, c, {}});
+            else
+                detail::cpu_amx_by(cut(detail::amx_panels_shared, k, 1, false).plan, queue(), problem,
+                                   {a.tensor, b.tensor, c, {}});
+            const std::vector<double> got = download(c);
+            for (std::int64_t i = 0; i < m; ++i)
+                for (std::int64_t j = 0; j < n; ++j) {
+                    double sum = 0;
+                    for (std::int64_t kk = 0; kk < k; ++kk)
+                        sum += at(a, 0, i, kk) * at(b, 0, kk, j);
+                    const double value = got[static_cast<std::size_t>(i * n + j)];
+                    if (std::isnan(sum))
+                        ASSERT_TRUE(std::isnan(value)) << i << " " << j;
+                    else
+                        ASSERT_EQ(value, sum) << i << " " << j;   // whole numbers below 256, or infinities
+                }
+        }
     }
 }
 

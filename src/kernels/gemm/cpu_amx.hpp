@@ -39,6 +39,11 @@ inline std::int64_t amx_panel_words(DataType type, std::int64_t depth)
 // The same by vectors of bfloat16 (cpu_amx and cpu_amx_advises_against serve both).
 CLPRIM_API Rejection cpu_bfloat16_rejects(const GemmProblem&, const Device&);
 
+// Rows read where they lie, by vectors of bfloat16.
+Rejection cpu_bfloat16_rows_rejects(const GemmProblem&, const Device&);
+Rejection cpu_bfloat16_rows_advises_against(const GemmProblem&, const Device&);
+void cpu_bfloat16_rows(Queue&, const GemmProblem&, const GemmTensors&);
+
 AmxPlan amx_plan(const GemmProblem& problem, const Device& device);
 CLPRIM_API void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& problem,
                            const GemmTensors& tensors);

@@ -19,6 +19,7 @@ std::span<const GemmImplementation> gemm_implementations()
         {"cpu_small", cpu_small_rejects, cpu_small},
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
+        {"cpu_bfloat16_rows", cpu_bfloat16_rows_rejects, cpu_bfloat16_rows, true, cpu_bfloat16_rows_advises_against},
         {"cpu_bfloat16", cpu_bfloat16_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_packed", cpu_packed_rejects, cpu_packed, true, nullptr, cpu_packed_space, cpu_packed_at},
         {"gpu_dot", gpu_dot_rejects, gpu_dot},
