@@ -219,6 +219,28 @@ def test_many_entries(dtype, share):
         assert_close(actual[0], expected.to(dtype), **({} if exact else {"rtol": relative, "atol": 1e-2}))
 
 
+# Sums of whole numbers that float32 holds exactly: rounded once, whatever the rows' width and how many meet in one.
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 7, 64, 65, 300])
+def test_halves_are_rounded_once(dtype, width):
+    index, source = ids(40, 700, negative=False), torch.randint(-99, 100, (700, width)).to(dtype)
+    index[::5] = 7
+    source[3, 0] = float("nan")
+    x, stacked = torch.randint(-9, 10, (2000, width)).to(dtype), torch.randint(-9, 10, (3, 2000, width)).to(dtype)
+    for add in (lambda x, i, s: x.index_add(0, i, s), lambda x, i, s: x.t().contiguous().index_add(1, i, s.t())):
+        expected = add(x.double(), index, source.double()).to(dtype)
+        assert_close(add(x.to(device), index.to(device), source.to(device)).cpu(), expected, rtol=0, atol=0,
+                     equal_nan=True)
+    rows = source.expand(3, 700, width)
+    assert_close(stacked.to(device).index_add(1, index.to(device), rows.to(device)).cpu(),
+                 stacked.double().index_add(1, index, rows.double()).to(dtype), rtol=0, atol=0, equal_nan=True)
+    for padding in (-1, 7):
+        options = (2000, padding, False)
+        expected = torch.ops.aten.embedding_dense_backward(source.double(), index, *options).to(dtype)
+        actual = torch.ops.aten.embedding_dense_backward(source.to(device), index.to(device), *options)
+        assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("how", ["prod", "amax", "amin", "mean"])
 def test_many_entries_reduced(how):
     index = ids(300, 9001, negative=False)

@@ -1,7 +1,7 @@
 // Products of bfloat16 on CPU devices with AVX-512 BF16, without AMX (bfloat16_rows.cl). One work-item owns a block of
 // C: rows of A are read where they lie, or packed once for all columns where they do not lie along k; a panel of 32
-// columns of B at a time, packed for all rows or by split_b for all work-items, meets them twelve by twelve, over all of
-// k at once. Sums are rounded to C in registers where nothing but a bias and relu follows.
+// columns of B at a time, packed for all rows, or by split_b for all work-items, meets them twelve by twelve, over all
+// of k at once. Sums are rounded to C in registers where nothing but a bias and relu follows.
 // Options: -DX=bfloat16 -DREAL=float.
 #include "kernels/gemm/problem.cl"
 #include "kernels/gemm/micro_kernel.cl"

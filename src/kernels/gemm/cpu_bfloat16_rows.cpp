@@ -77,7 +77,8 @@ struct Planner {
         const double along = static_cast<double>(rows / tile * 24 + (rest & 8) * 2 + (rest & 4) * 2 +
                                                  (rest & 2 ? 6 : 0) + (rest & 1 ? 6 : 0));
         const double vectors = static_cast<double>(round_up(columns, 16)) / 16;
-        const double elements_of_a = static_cast<double>(rows * p.k), elements_of_b = static_cast<double>(columns * p.k);
+        const double elements_of_a = static_cast<double>(rows * p.k);
+        const double elements_of_b = static_cast<double>(columns * p.k);
         const double ending = is_plain(p) ? 0.15 : p.c.column == 1 ? 0.7 : 3;
         double block = 2000 + 12.0 * static_cast<double>(rows) + along * words * vectors / 2 +
                        tiles * static_cast<double>(panels) * 130 + ending * static_cast<double>(rows * columns);

@@ -162,6 +162,29 @@ void wider_on_cpu(Queue& queue, const Accumulation& work, const IndexedAxis& axi
     copy(queue, wide, reached);
 }
 
+// Of sorted entries on CPUs, lines side by side together.
+void by_runs(Queue& queue, const Accumulation& work, const Tensor& keys, const Tensor& order)
+{
+    const Geometry& g = work.lines;
+    const std::int64_t columns = g.dims() > 0 ? g.size(0) : 1, rows = g.numel() / columns,
+                       units = std::max<std::int64_t>(queue.device().compute_units, 1);
+    const std::int64_t width = std::min(columns, most_lines), wide = blocks_of(columns, width);
+    const std::int64_t each = std::clamp<std::int64_t>(rows / (4 * units), 1, 64), high = blocks_of(rows, each);
+    const std::int64_t parts = std::clamp<std::int64_t>(4 * units / (wide * high), 1, blocks_of(work.entries, 64));
+    std::string options = work.options() + detail::define("SOURCE", work.source.dtype) + " -DSTILL";
+    const auto step = [&](int operand) { return columns > 1 ? g.stride(operand, 0) : 1; };
+    if (step(0) == 1)
+        options += " -DSELF_STEP=1";
+    if (step(1) == 1)
+        options += " -DSOURCE_STEP=1";
+    Launch launch(queue, queue.context().program("kernels/index/cpu_accumulate.cl", options).kernel("accumulate_runs"));
+    launch.arg(work.self).arg(work.source).arg(keys).arg(order).arg(work.entries)
+        .arg(cl_long(work.source.strides.back())).arg(cl_uint(width)).arg(cl_uint(each));
+    g.set_argument(launch);
+    launch.run(Range::groups({static_cast<std::size_t>(wide), static_cast<std::size_t>(high),
+                              static_cast<std::size_t>(parts)}, {1, 1, 1}));
+}
+
 // Few lines and many entries, the same for all lines: sorted by where they go, entries of different elements run side
 // by side.
 void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis)
@@ -178,6 +201,8 @@ void by_segments(Queue& queue, const Accumulation& work, const IndexedAxis& axis
     const Tensor order = queue.context().empty({work.entries}, DataType::int64, queue);
     sort(queue, keys, 0, false, sorted, order);
 
+    if (queue.device().kind == DeviceKind::cpu)
+        return by_runs(queue, work, sorted, order);
     Launch launch(queue, work.kernel(queue, "accumulate_segments"));
     launch.arg(work.self).arg(work.source).arg(sorted).arg(order).arg(work.entries)
         .arg(cl_long(work.source.strides.back()));

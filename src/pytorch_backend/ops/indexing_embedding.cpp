@@ -31,9 +31,13 @@ at::Tensor embedding_dense_backward(const at::Tensor& gradient, const at::Tensor
     const at::TensorArg indices_arg{indices, "indices", 2};
     at::checkScalarTypes("embedding_backward", indices_arg, {at::kLong, at::kInt});
     const int64_t width = gradient.size(-1);
-    // float16 and bfloat16 add up in float32.
-    const at::ScalarType sum_type = c10::isReducedFloatingType(gradient.scalar_type()) ? at::kFloat
-                                                                                       : gradient.scalar_type();
+    // float16 and bfloat16 add up in float32; on CPUs a result much larger than what comes to it is not written twice.
+    clprim::Queue& queue = current_queue(gradient);
+    const bool few = queue.device().kind == clprim::DeviceKind::cpu && !scale_grad_by_freq &&
+                     8 * num_weights * width > gradient.numel();
+    const at::ScalarType sum_type = c10::isReducedFloatingType(gradient.scalar_type()) && !few
+                                        ? at::kFloat
+                                        : gradient.scalar_type();
     at::Tensor rows = gradient.reshape({-1, width}).to(sum_type);
     const at::Tensor index = indices.reshape(-1);
     const at::Tensor result = at::zeros({num_weights, width}, gradient.options().dtype(sum_type));
@@ -45,7 +49,6 @@ at::Tensor embedding_dense_backward(const at::Tensor& gradient, const at::Tensor
         rows = rows.div(select_rows("embedding_dense_backward", counts, index).unsqueeze(1));
     }
     // Keys are offsets of rows of the result; a negative one, of padding, is skipped.
-    clprim::Queue& queue = current_queue(gradient);
     at::Tensor keys = at::empty({index.numel()}, index.options().dtype(at::kLong));
     clprim::add_keys(queue, view(keys),
                      {"embedding_dense_backward", view(index), num_weights, width, clprim::NegativeIndex::refused},
