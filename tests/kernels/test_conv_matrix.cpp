@@ -193,19 +193,19 @@ void check_vectors(Layout layout)
     }
 }
 
-// The same of pixels that are read where they lie: parts of vectors and tiles, groups, images with few channels, three
-// dimensions, steps of the source that share lines of a cache.
-void check_rows()
+// The same of pixels that are read where they lie or, planar, copied: parts of vectors and tiles, groups, three
+// dimensions and one, steps of the source that share lines of a cache.
+void check_rows(Layout layout)
 {
-    for (Case c : {Case{{2, 16, 9, 11}, {76, 16, 3, 3}, test::conv({1, 1}, {1, 1})},
-                   {{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1})},
-                   {{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2)},
-                   {{2, 452, 7, 9}, {36, 452, 1, 1}, test::conv({1, 1}, {0, 0})},
-                   {{1, 2048, 5, 5}, {128, 2048, 1, 1}, test::conv({1, 1}, {0, 0})},
-                   {{2, 64, 1, 1}, {16, 64, 1, 1}, test::conv({1, 1}, {0, 0})},
-                   {{1, 4, 3, 6, 7}, {8, 4, 3, 3, 3}, test::conv({1, 2, 1}, {1, 1, 1})}}) {
-        c.layout = Layout::channels_last;
-        c.type = DataType::bfloat16;
+    constexpr DataType kind = DataType::bfloat16;
+    for (Case c : {Case{{2, 16, 9, 11}, {76, 16, 3, 3}, test::conv({1, 1}, {1, 1}), layout, kind},
+                   {{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), layout, kind},
+                   {{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), layout, kind},
+                   {{2, 452, 7, 9}, {36, 452, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
+                   {{1, 2048, 5, 5}, {128, 2048, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
+                   {{2, 64, 1, 1}, {16, 64, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
+                   {{2, 8, 40}, {12, 8, 3}, test::conv({1}, {1}), layout, kind},
+                   {{1, 4, 3, 6, 7}, {8, 4, 3, 3, 3}, test::conv({1, 2, 1}, {1, 1, 1}), layout, kind}}) {
         c.implementation = "cpu_channels_bfloat16";
         c.weight_too = false;
         check(c, true);
@@ -276,10 +276,11 @@ TEST(ConvBfloat16, OfAllKinds)
 TEST(ConvBfloat16, OfRowsInPlace)
 {
     try {
-        check_rows();
+        check_rows(Layout::channels_last);
     } catch (const NotSupported&) {
         GTEST_SKIP() << "for CPUs with AVX-512 BF16 and without AMX";
     }
+    check_rows(Layout::contiguous);
     check_images();
     check_rows_not_finite();
 }

@@ -1,4 +1,4 @@
-// Host side of cpu_channels_bfloat16.cl.
+// Host side of cpu_channels_bfloat16.cl. Tensors whose channels lie apart are copied where many products follow.
 #include <algorithm>
 #include <limits>
 
@@ -151,6 +151,31 @@ Call with_fours(Queue& queue, const Call& call, const Program& program, Implicit
     return result;
 }
 
+// Images with few channels are read as they are.
+bool copies_x(const Call& call) { return call.problem.x_strides[1] != 1 && !takes_patches(call); }
+bool copies_y(const Call& call) { return call.problem.y_strides[1] != 1; }
+
+// Memory for such a tensor with channels innermost, as `strides` then say, with its numbers if they are `read`.
+Tensor channels_innermost(Queue& queue, const Tensor& tensor, bool read, cl_long (&strides)[5])
+{
+    Tensor result = queue.context().empty(tensor.shape, tensor.dtype, queue);
+    strides[1] = 1;
+    std::int64_t step = tensor.size(1);
+    for (std::size_t axis = 5; axis-- > 2;) {
+        strides[axis] = step;
+        if (axis + tensor.dim() >= 7) {
+            const std::size_t own = axis + tensor.dim() - 5;
+            result.strides[own] = step;
+            step *= tensor.size(own);
+        }
+    }
+    strides[0] = result.strides[0] = step;
+    result.strides[1] = 1;
+    if (read)
+        copy(queue, tensor, result);
+    return result;
+}
+
 void launch(Queue& queue, const Call& caller, const Program& program, ImplicitProblem p, cl_long result_first)
 {
     if (p.pixels() == 0)
@@ -188,8 +213,6 @@ Rejection rejects_cpu_channels_bfloat16(const Call& call, const Device& device)
     const bool forward = call.pass == ConvPass::forward, patches = takes_patches(call);
     if (!patches && (forward ? q.in_channels : q.out_channels) % 4 != 0)
         return "needs channels in fours";
-    if ((q.x_strides[1] != 1 && !patches) || q.y_strides[1] != 1)
-        return "needs tensors with channels innermost";
     if (q.taps() > 1024)
         return "takes kernels of 1024 taps at most";
     double padded = 0;
@@ -207,16 +230,28 @@ Rejection cpu_channels_bfloat16_advises_against(const Call& call, const Device&)
 {
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward;
+    constexpr cl_long least_products = 64;   // of a number that is copied
+    if ((copies_x(call) || copies_y(call)) &&
+        q.in_channels * q.out_channels * q.taps() < least_products * (q.in_channels + q.out_channels))
+        return "would copy tensors for few products";
     if ((forward ? q.out_channels : q.in_channels) < 8 || (q.groups > 1 && std::min(q.in_channels, q.out_channels) < 4))
         return "would leave vectors empty";
     return {};
 }
 
-void run_cpu_channels_bfloat16(Queue& queue, const Call& call)
+void run_cpu_channels_bfloat16(Queue& queue, const Call& asked)
 {
+    const bool forward = asked.pass == ConvPass::forward, read_result = asked.epilogue.accumulate != 0;
+    Call call = asked;
+    if (copies_x(call))
+        call.x = channels_innermost(queue, call.x, forward || read_result, call.problem.x_strides);
+    if (copies_y(call))
+        call.y = channels_innermost(queue, call.y, !forward || read_result, call.problem.y_strides);
     const Program& program =
         queue.context().program("kernels/conv/cpu_channels_bfloat16.cl", dtype_options(call.dtype));
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, program, p, first); });
+    if (call.result().memory.get() != asked.result().memory.get())
+        copy(queue, call.result(), asked.result());
 }
 
 }  // namespace clprim::conv
