@@ -141,8 +141,19 @@ def _keeps_layouts(gm) -> bool:
     of it."""
     from torch._inductor import config
 
-    return not config.force_layout_optimization and not (config.freezing and _is_for_cpus(gm)) and bool(
+    return not config.force_layout_optimization and not (_is_frozen(gm) and _is_for_cpus(gm)) and bool(
         _convolutions(gm))
+
+
+def _is_frozen(gm) -> bool:
+    """Whether weights are constants, or will be. Dynamo leaves them inputs where gradients are recorded, and where
+    freezing is an option of one torch.compile, which it does not know of."""
+    from torch._guards import TracingContext
+    from torch._inductor import config
+
+    context = TracingContext.try_get()
+    return config.freezing and bool(
+        (context and context.params_flat) or any(n.args[1].op == "get_attr" for n in _convolutions(gm)))
 
 
 def _convolutions(gm) -> list:
@@ -167,7 +178,7 @@ def _keep_layouts(module) -> None:
             return False
         from torch._inductor import config
 
-        of_ours = config.layout_optimization and config.freezing and bool(_convolutions(gm))
+        of_ours = config.layout_optimization and _is_frozen(gm) and bool(_convolutions(gm))
         return of_ours or former(gm, is_inference=is_inference)
 
     module.GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)

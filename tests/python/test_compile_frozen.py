@@ -80,6 +80,24 @@ def test_weights_are_packed_once(model, shape):
     assert not [name for name in names if "pack" in name]
 
 
+@pytest.mark.parametrize("gradients", (False, True))
+def test_layouts_stay_where_weights_are_no_constants(gradients):
+    """Dynamo does not see freezing that is an option, and freezes nothing where gradients are recorded."""
+    model, x = Block().eval(), torch.randn(2, 3, 64, 64)
+    mine, images = copy.deepcopy(model).to(ocl), x.to(ocl)
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(gradients), config.patch(freezing=gradients, force_disable_caches=True):
+        compiled = torch.compile(mine, options=None if gradients else {"freezing": True})
+        compiled(images)
+        with torch.profiler.profile() as profile:
+            actual = compiled(images)
+            torch.ocl.synchronize()
+    for a, b in zip(actual, model(x)):
+        torch.testing.assert_close(a.cpu(), b, atol=1e-5, rtol=1e-4)
+    names = {event.key for event in profile.key_averages()}
+    assert any("conv" in name for name in names) and not [name for name in names if "channels" in name]
+
+
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.float64))
 def test_products(dtype):
     """A bias and an activation or none, weights as they are and turned, any number of rows."""
