@@ -41,6 +41,28 @@ static inline void accumulate_row(PARAMETERS const geometry_t* g, const offset_t
     for (int k = 0; k < TOGETHER; ++k)
         put(row, k, init());
     offset_t i = 0;
+    if (length >= 8 * TOGETHER) {   // of long rows two elements are under way at once
+        accumulators_t other;
+        LANES_LOOP
+        for (int k = 0; k < TOGETHER; ++k)
+            put(&other, k, init());
+        for (; i + 8 * TOGETHER <= length; i += 8 * TOGETHER) {
+            LANES_LOOP
+            for (int k = 0; k < TOGETHER; ++k) {
+                state_t s = get(row, k), t = get(&other, k);
+                #pragma unroll
+                for (int r = 0; r < 8; r += 2) {
+                    s = ELEMENT(s, i + r * TOGETHER + k);
+                    t = ELEMENT(t, i + (r + 1) * TOGETHER + k);
+                }
+                put(row, k, s);
+                put(&other, k, t);
+            }
+        }
+        LANES_LOOP
+        for (int k = 0; k < TOGETHER; ++k)
+            put(row, k, combine(get(row, k), get(&other, k)));
+    }
     for (; i + 4 * TOGETHER <= length; i += 4 * TOGETHER) {
         LANES_LOOP
         for (int k = 0; k < TOGETHER; ++k) {
