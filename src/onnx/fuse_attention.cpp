@@ -402,8 +402,10 @@ private:
         if (found.softcap > 0)
             fused.attributes["softcap"] = found.softcap;
         // Heads that are put together again lie so from the start.
-        fused.attributes["joins"] =
-            static_cast<std::int64_t>(is_plain_node(rewriter_.only_reader(last.outputs[0]), "Transpose", 1));
+        const Node* reader = rewriter_.only_reader(last.outputs[0]);
+        fused.attributes["joins"] = static_cast<std::int64_t>(is_plain_node(reader, "Transpose", 1));
+        // Channels and pixels, which become an image.
+        fused.attributes["images"] = static_cast<std::int64_t>(is_plain_node(reader, "Reshape", 2));
         for (const auto& [name, axes] : {std::pair{"q_axes", &product.q_axes}, std::pair{"k_axes", &product.k_axes},
                                          std::pair{"v_axes", &ending.v_axes}, std::pair{"y_axes", &ending.y_axes}})
             if (!axes->empty())

@@ -270,3 +270,22 @@ def test_saved_forms_have_onnxs_operators(tmp_path):
     session.save(tmp_path / "saved.onnx")
     again = ort.InferenceSession(tmp_path / "saved.onnx", providers=["CPUExecutionProvider"]).run(None, feed)
     np.testing.assert_allclose(again[0], results["y"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("innermost", [True, False])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_images_whose_channels_lie_innermost(innermost, batch):
+    """YOLO's attention: queries, keys and values are channels of a convolution, the result is an image again."""
+    heads, size, values, side = 3, 8, 16, 5
+    channels, pixels = heads * (2 * size + values), side * side
+    nodes = [node("Transpose", ["x"], ["c"], perm=[0, 3, 1, 2])] if innermost else [node("Identity", ["x"], ["c"])]
+    nodes += [node("Reshape", ["c", "heads"], ["h"]), node("Split", ["h", "parts"], ["q", "k", "v"], axis=2),
+              node("Transpose", ["q"], ["qt"], perm=[0, 1, 3, 2]), node("MatMul", ["qt", "k"], ["s"]),
+              node("Mul", ["s", "factor"], ["t"]), node("Softmax", ["t"], ["p"], axis=-1),
+              node("Transpose", ["p"], ["pt"], perm=[0, 1, 3, 2]), node("MatMul", ["v", "pt"], ["o"]),
+              node("Reshape", ["o", "image"], ["i"]), node("Reshape", ["v", "image"], ["w"]),
+              node("Add", ["i", "w"], ["y"])]
+    shape = (batch, side, side, channels) if innermost else (batch, channels, side, side)
+    check(nodes, {"x": shape}, {"heads": np.array([batch, heads, 2 * size + values, pixels]),
+                                "parts": np.array([size, size, values]),
+                                "image": np.array([batch, heads * values, side, side])}, launches=3 + innermost)

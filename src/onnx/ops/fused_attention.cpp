@@ -291,8 +291,20 @@ void fused_attention(Call& call)
         outer[order[i]] = shape[i];
     if (joins)
         std::swap(outer[rows], outer[heads]);
-    const Tensor dense = call.allocate(outer, q.dtype), result = joins ? dense.transpose(heads, rows) : dense,
-                 y = in_order(result, order);
+    Tensor result, y;
+    if (call.integer_attribute("images", 0) && order[rows] == rows + 1 && v.strides[rows + 1] == 1) {
+        // Images with channels innermost stay such: the kernel reads and writes rows of channels.
+        std::swap(shape[rows], shape[heads]);
+        y = call.allocate(shape, q.dtype).transpose(heads, rows);
+        std::vector<std::size_t> back(dims);
+        for (std::size_t i = 0; i < dims; ++i)
+            back[order[i]] = i;
+        result = in_order(y, back);
+    } else {
+        const Tensor dense = call.allocate(outer, q.dtype);
+        result = joins ? dense.transpose(heads, rows) : dense;
+        y = in_order(result, order);
+    }
     call.output(0, Value(result));
     Attention problem{q, k.transpose(rows, rows + 1), v, {}};
     problem.scale = call.attribute<float>("scale");
