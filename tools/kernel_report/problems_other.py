@@ -136,10 +136,10 @@ def detection() -> Iterator[Problem]:
 
 def sorting() -> Iterator[Problem]:
     import torch
-    yield Problem("sort: rows, float32, 1024x1000", lambda: torch.sort(empty(1024, 1000), dim=1, stable=True))
-    yield Problem("sort: all, float32, 1M", lambda: empty(1 << 20).sort())
-    yield Problem("sort: rows, float32, 8x50257", lambda: torch.sort(empty(8, 50257), dim=1))
-    yield Problem("sort: topk, float32, 1024x1000", lambda: empty(1024, 1000).topk(10))
+    yield Problem("sort: rows, float32, 1024x1000", lambda: torch.sort(empty(1024, 1000), dim=1, stable=True), 4)
+    yield Problem("sort: all, float32, 1M", lambda: empty(1 << 20).sort(), 4)
+    yield Problem("sort: rows, float32, 8x50257", lambda: torch.sort(empty(8, 50257), dim=1), 4)
+    yield Problem("sort: topk, float32, 1024x1000", lambda: empty(1024, 1000).topk(10), 4)
     yield Problem("sort: histc, float32, 100 bins", lambda: torch.histc(empty(65536), 100, 0, 1))
     yield Problem("sort: histc, float32, 100000 bins", lambda: torch.histc(empty(65536), 100000, 0, 1))
     yield Problem("sort: searchsorted, float32, 4096", lambda: torch.searchsorted(empty(4096), empty(65536)))

@@ -124,6 +124,7 @@ def reusable(committed: dict) -> dict[tuple, dict]:
 def with_elements(kernels: list[dict], element_bytes: int | None) -> None:
     """Adds instructions for each element, of problems that memory limits."""
     for kernel in kernels:
+        kernel.pop("instructions_per_element", None)    # of another problem, whose figures were taken over
         count = per_element(kernel, element_bytes) if element_bytes is not None and "issued" in kernel else None
         if count is not None:
             kernel["instructions_per_element"] = count

@@ -222,11 +222,12 @@ void move_by_digit(
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint shift_of = 16; shift_of < 24; shift_of += 4) {   // by four bits, and by the other four
+            const uint self = me + (uint)(shift_of == ~n);   // as above, for both steps
             uint own[EACH_ITEM], to[EACH_ITEM];
             ulong counts = 0;   // sixteen of four bits
 #pragma unroll
             for (int e = 0; e < EACH_ITEM; ++e) {
-                own[e] = items[me * EACH_ITEM + e];
+                own[e] = items[self * EACH_ITEM + e];
                 const uint at = 4 * ((own[e] >> shift_of) & 15);
                 to[e] = (uint)(counts >> at) & 15;
                 counts += 1ul << at;
@@ -234,13 +235,13 @@ void move_by_digit(
             const uint low = (uint)counts, high = (uint)(counts >> 32);
 #pragma unroll
             for (uint w = 0; w < 8; ++w)
-                counters[COUNTER(w * GROUP + me)] = ((low >> (4 * w)) & 15) | ((high >> (4 * w)) & 15) << 16;
+                counters[COUNTER(w * GROUP + self)] = ((low >> (4 * w)) & 15) | ((high >> (4 * w)) & 15) << 16;
             barrier(CLK_LOCAL_MEM_FENCE);
             // Digit by digit and work-item by work-item.
             uint word[8], sum = 0;
 #pragma unroll
             for (uint w = 0; w < 8; ++w) {
-                word[w] = counters[COUNTER(me * 8 + w)];
+                word[w] = counters[COUNTER(self * 8 + w)];
                 sum += word[w];
             }
             uint ahead = sum;
@@ -248,13 +249,13 @@ void move_by_digit(
             ahead += (scratch[GROUP - 1] << 16) - sum;   // the upper digits come after all of the lower ones
 #pragma unroll
             for (uint w = 0; w < 8; ++w) {
-                counters[COUNTER(me * 8 + w)] = ahead;
+                counters[COUNTER(self * 8 + w)] = ahead;
                 ahead += word[w];
             }
             barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
             for (int e = 0; e < EACH_ITEM; ++e) {
-                const uint digit = (own[e] >> shift_of) & 15, word_of = counters[COUNTER((digit & 7) * GROUP + me)];
+                const uint digit = (own[e] >> shift_of) & 15, word_of = counters[COUNTER((digit & 7) * GROUP + self)];
                 items[to[e] + (digit & 8 ? word_of >> 16 : word_of & 0xffff)] = own[e];
             }
             barrier(CLK_LOCAL_MEM_FENCE);
