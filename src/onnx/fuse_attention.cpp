@@ -11,24 +11,16 @@
 // behind it.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 
-#include "onnx/attention_products.hpp"
+#include "onnx/attention_scores.hpp"
 #include "onnx/call.hpp"
-#include "onnx/constants.hpp"
 #include "onnx/rewriter.hpp"
 
 namespace clprim::onnx {
 
 namespace {
 
-// What Where puts in the place of hidden scores, at most: exp of it is nothing beside others of its row.
-constexpr float least_hidden = -1e4f;
-// Added to a score it leaves nothing of it, so that rows without any key stay rows of equal numbers.
-constexpr float drowns_scores = -1e30f;
-// Numbers with at most so many axes lend scores none, which have three or more.
-constexpr std::size_t axes_of_scores = 2;
 // The place of the mask behind the first Reshape among the inputs of what is made.
 constexpr std::size_t outer_mask = 12;
 
@@ -45,116 +37,6 @@ public:
     }
 
 private:
-    // One of the nodes between the product of queries and keys and the softmax; `scores` is the input they come by.
-    struct Step {
-        enum class Kind { scale, conversion, mask, cap, shape } kind;
-        const Node* node;
-        std::size_t scores;
-    };
-    struct Scores {
-        std::optional<ScoreProduct> product;
-        std::vector<Step> steps;         // from the softmax to the product
-        float scale = 1;
-        float softcap = 0;               // what a tanh of them is multiplied by; 0 without one
-        std::vector<const Node*> shapes; // the Reshapes, from the product to the softmax
-        // The masks that are added to scores as the product has them, and behind the first Reshape.
-        std::vector<Step> inner_masks() const { return masks(false); }
-        std::vector<Step> outer_masks() const { return masks(true); }
-
-    private:
-        std::vector<Step> masks(bool outer) const
-        {
-            std::vector<Step> result;
-            bool behind = false;
-            for (auto step = steps.rbegin(); step != steps.rend(); ++step)
-                if (step->kind == Step::Kind::shape)
-                    behind = true;
-                else if (step->kind == Step::Kind::mask && behind == outer)
-                    result.push_back(*step);
-            return result;
-        }
-    };
-
-    std::optional<float> number(int slot, std::size_t most_axes) const
-    {
-        const Value* value = rewriter_.constant(slot);
-        if (!value || !is_host_tensor(*value) || value->type() != ElementType::float32 || value->numel() != 1 ||
-            value->dim() > most_axes)
-            return std::nullopt;
-        return *reinterpret_cast<const float*>(value->host_bytes());
-    }
-
-    // By what a node multiplies its other input; `other` is that one's place.
-    std::optional<float> factor(const Node* node, std::size_t& other, std::size_t most_axes) const
-    {
-        const bool times = is_plain_node(node, "Mul", 2);
-        if (!times && !is_plain_node(node, "Div", 2))
-            return std::nullopt;
-        for (const std::size_t i : {0u, 1u})
-            if (const auto found = number(node->inputs[1 - i], most_axes); found && (times || i == 0)) {
-                other = i;
-                return times ? *found : 1 / *found;
-            }
-        return std::nullopt;
-    }
-
-    // The inputs of a node that scores may come by, if it is one of the steps.
-    std::vector<Step> steps_of(const Node* node, bool scaled)
-    {
-        std::size_t other = 0;
-        if (is_conversion_of_floats(node))
-            return {{Step::Kind::conversion, node, 0}};
-        if (factor(node, other, axes_of_scores))
-            return {{Step::Kind::scale, node, other}};
-        if (is_plain_node(node, "Tanh", 1))
-            return {{Step::Kind::cap, node, 0}};
-        if (is_plain_node(node, "Reshape", 2))
-            return {{Step::Kind::shape, node, 0}};
-        if (scaled)                      // what was added before is multiplied, too
-            return {};
-        if (is_plain_node(node, "Add", 2))
-            return {{Step::Kind::mask, node, 0}, {Step::Kind::mask, node, 1}};
-        if (is_plain_node(node, "Where", 3))
-            for (const std::size_t i : {1u, 2u})
-                if (const auto hidden = number(node->inputs[3 - i], axes_of_scores); hidden && *hidden <= least_hidden)
-                    return {{Step::Kind::mask, node, i}};
-        return {};
-    }
-
-    // Whether scores come by `slot` to `reader`, and how.
-    bool lead(int slot, const Node& reader, Scores& found, bool scaled = false)
-    {
-        const Node* node = writer_for(rewriter_, slot, reader);
-        if (auto product = node ? score_product(*node) : std::nullopt) {
-            found.product = std::move(product);
-            return true;
-        }
-        for (const Step& step : node ? steps_of(node, scaled) : std::vector<Step>{}) {
-            const bool scales = step.kind == Step::Kind::scale || step.kind == Step::Kind::cap;
-            found.steps.push_back(step);
-            if (lead(node->inputs[step.scores], *node, found, scaled || scales))
-                return true;
-            found.steps.pop_back();
-        }
-        return false;
-    }
-
-    // The numbers of the steps; false where one tanh follows another, or its factor is none for it.
-    bool numbers_of(Scores& found) const
-    {
-        for (const Step& step : found.steps) {
-            std::size_t other = 0;
-            if (step.kind == Step::Kind::scale)
-                found.scale *= *factor(step.node, other, axes_of_scores);
-            if (step.kind != Step::Kind::cap)
-                continue;
-            if (found.softcap != 0 || !(found.scale > 0) || std::isinf(found.scale))
-                return false;
-            found.softcap = found.scale;
-        }
-        return true;
-    }
-
     // An operand of the product of queries and keys, without what it is multiplied by where that is one number: known,
     // or a root, which is one where the graph computes a scale.
     struct Operand {
@@ -181,22 +63,12 @@ private:
             reader = times;
             times = writer_for(rewriter_, reader->inputs[0], *reader);
         }
-        const auto known = factor(times, other, 1);
+        const auto known = constant_factor(rewriter_, times, other, 1);
         if (!known)
             return as_it_is;
         if (reader == &product)
             return {times->inputs[other], times, *known};
         return {slot, times, *known, absent, reader, times->inputs[other]};
-    }
-
-    // Of several masks, a row that sees no key may be hidden by different numbers, of which the largest would count.
-    bool masks_combine(const Scores& found) const
-    {
-        const auto masks = std::ranges::count(found.steps, Step::Kind::mask, &Step::kind);
-        return masks < 2 || std::ranges::all_of(found.steps, [&](const Step& step) {
-            return step.kind != Step::Kind::mask || step.node->op_type == "Add" ||
-                   *number(step.node->inputs[3 - step.scores], axes_of_scores) <= drowns_scores;
-        });
     }
 
     // What the masks amount to, and what is to stand in their places for it.
@@ -207,10 +79,10 @@ private:
     };
 
     // Innermost first, each added to those before it or chosen from them.
-    int combined_masks(const std::vector<Step>& steps, Masks& result)
+    int combined_masks(const std::vector<ScoreStep>& steps, Masks& result)
     {
         int so_far = absent;
-        for (const Step& step : steps) {
+        for (const ScoreStep& step : steps) {
             const std::size_t place = rewriter_.position(*step.node);
             const Node& node = *step.node;
             if (node.op_type == "Add" && so_far == absent) {
@@ -221,7 +93,8 @@ private:
             Node mask = node;
             if (node.op_type == "Where") {
                 const std::size_t at = 3 - step.scores;
-                mask.inputs[at] = constant_number(std::min(*number(node.inputs[at], axes_of_scores), drowns_scores));
+                const float hidden = *constant_float(rewriter_, node.inputs[at], axes_of_scores);
+                mask.inputs[at] = constant_number(std::min(hidden, drowns_scores));
                 mask.inputs[step.scores] = so_far == absent ? constant_number(0) : so_far;
             } else {
                 mask.inputs = {so_far, node.inputs[1 - step.scores]};
@@ -237,22 +110,6 @@ private:
             so_far = known->second;
         }
         return so_far;
-    }
-
-    // Whether Reshapes come in pairs, of which the second is the last but for conversions; it may stand behind the
-    // softmax, which then has to be along the last axis.
-    bool reshapes_pair(Scores& found, const Ending& ending, std::int64_t axis) const
-    {
-        for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step) {
-            if (found.shapes.size() == 2 && step->kind != Step::Kind::conversion)
-                return false;
-            if (step->kind == Step::Kind::shape)
-                found.shapes.push_back(step->node);
-        }
-        if (!ending.reshape)
-            return found.shapes.size() != 1;
-        found.shapes.push_back(ending.reshape);
-        return found.shapes.size() == 2 && axis == -1;
     }
 
     int constant_number(float number)
@@ -312,9 +169,9 @@ private:
         body.nodes.push_back(std::move(product));
         if (q.known * k.known != 1)
             body.add(binary("Mul", constant_number(q.known * k.known), softmax.opset), 0);
-        const std::vector<Step> inner = found.inner_masks(), outer = found.outer_masks();
+        const std::vector<ScoreStep> inner = found.inner_masks(), outer = found.outer_masks();
         for (auto step = found.steps.rbegin(); step != found.steps.rend(); ++step)
-            if (step->kind != Step::Kind::mask)
+            if (step->kind != ScoreStep::Kind::mask)
                 body.add(*step->node, step->scores);
             else if (!inner.empty() && step->node == inner.back().node)
                 body.add(binary("Add", inputs[3], softmax.opset), 0);
@@ -336,10 +193,12 @@ private:
     {
         const auto axis = attribute_of<std::int64_t>(softmax, "axis", softmax.opset < 13 ? 1 : -1);
         const auto ending = attention_ending(rewriter_, softmax);
-        Scores found;
-        if ((axis != -1 && axis < 2) || !ending || !lead(softmax.inputs[0], softmax, found) ||
-            !numbers_of(found) || !masks_combine(found) || !reshapes_pair(found, *ending, axis))
+        if ((axis != -1 && axis < 2) || !ending)
             return;
+        const auto scores = attention_scores(rewriter_, softmax, *ending, axis);
+        if (!scores)
+            return;
+        const Scores& found = *scores;
         const ScoreProduct& product = *found.product;
         const Operand q = operand(product.node->inputs[product.q], *product.node),
                       k = operand(product.node->inputs[1 - product.q], *product.node);
@@ -356,8 +215,8 @@ private:
         for (const Node* member : {product.node, q.times, k.times, &softmax})
             if (member)
                 members.push_back(rewriter_.position(*member));
-        for (const Step& step : found.steps)
-            if (step.kind != Step::Kind::mask)
+        for (const ScoreStep& step : found.steps)
+            if (step.kind != ScoreStep::Kind::mask)
                 members.push_back(rewriter_.position(*step.node));
         for (const Node* node : ending->nodes)
             members.push_back(rewriter_.position(*node));
@@ -371,7 +230,7 @@ private:
         for (const Node* reshape : found.shapes)
             fused.inputs.push_back(reshape->inputs[1]);
         fused.attributes["axis"] = axis;
-        const auto hides = [](const Step& step) { return step.node->op_type == "Where"; };
+        const auto hides = [](const ScoreStep& step) { return step.node->op_type == "Where"; };
         fused.attributes["hides"] = static_cast<std::int64_t>(std::ranges::any_of(found.outer_masks(), hides));
         for (const auto& [name, of] : {std::pair{"k_turned", &repeated.k}, std::pair{"v_turned", &repeated.v}})
             if (!of->turned.empty())

@@ -8,15 +8,12 @@
 #include <kernels/conv/problem.hpp>
 #include <kernels/gemm/gpu_matrix.hpp>
 
-#include "gemm_matrices.hpp"
-#include "kernels/conv_problems.hpp"
-#include "kernels/conv_reference.hpp"
+#include "kernels/conv_exact.hpp"
 #include "kernels/matrix_engine_test.hpp"
 
 using namespace clprim;
 using namespace clprim::testing_gemm;
-using test::Host;
-using test::Layout;
+using namespace clprim::test;
 
 namespace {
 
@@ -33,92 +30,6 @@ protected:
         prefer_implementation("conv", "");
     }
 };
-
-struct Case {
-    Dims x, w;
-    ConvOptions options;
-    Layout layout;
-    DataType type;
-    const char* implementation = "gpu_matrix";
-    bool weight_too = true;   // its gradient as well
-};
-
-Tensor upload(const Host& host, DataType type)
-{
-    std::vector<std::uint16_t> bits;
-    for (const double v : host.values)
-        bits.push_back(rounded_bits(v, type));
-    Tensor t = queue().context().empty(host.shape, type, queue());
-    t.strides = host.strides;
-    queue().write(*t.memory, 0, bits.data(), 2 * bits.size());
-    queue().finish();
-    return t;
-}
-
-void compare(const Tensor& result, const Host& exact, const char* what)
-{
-    std::vector<std::uint16_t> got(exact.values.size());
-    queue().read(*result.memory, 2 * static_cast<std::size_t>(result.offset), got.data(), 2 * got.size());
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        const std::uint16_t expected = rounded_bits(exact.values[i], result.dtype);
-        const bool nan = (got[i] & 0x7fff) > (result.dtype == DataType::float16 ? 0x7c00 : 0x7f80);
-        const bool equal = got[i] == expected || (exact.values[i] == 0 && got[i] << 1 == 0);
-        ASSERT_TRUE(std::isnan(exact.values[i]) ? nan : equal)
-            << what << " at " << i << " of " << to_string(exact.shape) << ": " << exact.values[i] << " as " << got[i];
-    }
-}
-
-void fill_nan(Host& host) { std::fill(host.values.begin(), host.values.end(), NAN); }
-
-// All passes, and with `all` bias, relu and a result that is added to.
-void check(const Case& c, bool all = false)
-{
-    std::mt19937 random(5);
-    const Dims y_shape = conv_output_shape(c.x, c.w, c.options);
-    Host x(c.x, c.layout, &random), w(c.w, c.layout, &random), y(y_shape, c.layout, &random);
-    Host bias({y_shape[1]}, Layout::contiguous, &random);
-    Host forward(y_shape, c.layout, nullptr), dx(c.x, c.layout, nullptr), dw(c.w, c.layout, nullptr);
-    test::products({&x, &w, &y}, c.options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
-        forward.values[yi] += x.values[xi] * w.values[wi];
-        dx.values[xi] += y.values[yi] * w.values[wi];
-        dw.values[wi] += x.values[xi] * y.values[yi];
-    });
-    ConvOptions options = c.options;
-    options.implementation = c.implementation;
-    const Tensor tx = upload(x, c.type), tw = upload(w, c.type), ty = upload(y, c.type), tbias = upload(bias, c.type);
-    Host nan = y;
-    fill_nan(nan);
-    const Tensor result = upload(nan, c.type);
-    conv_forward(queue(), tx, tw, Tensor(), result, options);
-    compare(result, forward, "forward");
-    if (all) {
-        Host sum = forward;
-        for (std::int64_t i = 0; i < y_shape.product(); ++i)
-            sum.values[i] = std::max(0.0, y.values[i] + forward.values[i] +
-                                              bias.values[i / y.strides[1] % y_shape[1]]);
-        Host biased = forward;
-        for (std::int64_t i = 0; i < y_shape.product(); ++i)
-            biased.values[i] += bias.values[i / y.strides[1] % y_shape[1]];
-        conv_forward(queue(), tx, tw, tbias, result, options);
-        compare(result, biased, "forward with bias");
-        ConvOptions more = options;
-        more.activation = Activation::relu;
-        more.accumulate = true;
-        const Tensor added = upload(y, c.type);
-        conv_forward(queue(), tx, tw, tbias, added, more);
-        compare(added, sum, "forward with bias and relu, added to the result");
-    }
-    nan = x, fill_nan(nan);
-    const Tensor data = upload(nan, c.type);
-    conv_backward_data(queue(), ty, tw, data, options);
-    compare(data, dx, "data gradient");
-    if (!c.weight_too)
-        return;
-    nan = w, fill_nan(nan);
-    const Tensor weight = upload(nan, c.type);
-    conv_backward_weight(queue(), tx, ty, weight, options);
-    compare(weight, dw, "weight gradient");
-}
 
 // A tensor amid the zeros that a kernel sees around it.
 Host amid_zeros(const Host& x, const ConvOptions& options)
@@ -142,7 +53,7 @@ Host amid_zeros(const Host& x, const ConvOptions& options)
 
 // Weight gradients of what is infinite or NaN, in some channels of x or dy: in corners, on edges and in the middle. It
 // reaches the taps that see it and no others; zeros around x are numbers as any other, for dy.
-void check_not_finite(const Case& c)
+void check_not_finite(const ExactCase& c)
 {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     std::mt19937 random(7);
@@ -177,113 +88,7 @@ void check_not_finite(const Case& c)
     }
 }
 
-// What a CPU's vectors of bfloat16 are tried with.
-void check_vectors(Layout layout)
-{
-    for (Case c : {Case{{2, 5, 9, 11}, {70, 5, 3, 3}, test::conv({1, 1}, {1, 1}), layout, DataType::bfloat16},
-                   {{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), layout, DataType::bfloat16},
-                   {{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), layout, DataType::bfloat16},
-                   {{2, 450, 7, 9}, {33, 450, 1, 1}, test::conv({1, 1}, {0, 0}), layout, DataType::bfloat16},
-                   {{1, 16, 7, 7}, {72, 16, 1, 1}, test::conv({2, 2}, {0, 0}), layout, DataType::bfloat16},
-                   {{1, 3, 5, 6, 7}, {5, 3, 3, 3, 3}, test::conv({1, 1, 1}, {1, 1, 1}), layout, DataType::bfloat16},
-                   {{1, 1, 3, 3}, {1, 1, 1, 1}, test::conv({1, 1}, {0, 0}), layout, DataType::bfloat16}}) {
-        c.implementation = "cpu_bfloat16";
-        c.weight_too = false;   // it has none
-        check(c, true);
-    }
-}
-
-// The same of pixels that are read where they lie or, planar, copied: parts of vectors and tiles, groups, three
-// dimensions and one, steps of the source that share lines of a cache.
-void check_rows(Layout layout)
-{
-    constexpr DataType kind = DataType::bfloat16;
-    for (Case c : {Case{{2, 16, 9, 11}, {76, 16, 3, 3}, test::conv({1, 1}, {1, 1}), layout, kind},
-                   {{2, 16, 8, 12}, {24, 16, 3, 3}, test::conv({2, 2}, {1, 1}), layout, kind},
-                   {{1, 40, 17, 18}, {48, 20, 3, 2}, test::conv({2, 3}, {2, 1}, {2, 3}, 2), layout, kind},
-                   {{2, 452, 7, 9}, {36, 452, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
-                   {{1, 2048, 5, 5}, {128, 2048, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
-                   {{2, 64, 1, 1}, {16, 64, 1, 1}, test::conv({1, 1}, {0, 0}), layout, kind},
-                   {{2, 8, 40}, {12, 8, 3}, test::conv({1}, {1}), layout, kind},
-                   {{1, 4, 3, 6, 7}, {8, 4, 3, 3, 3}, test::conv({1, 2, 1}, {1, 1, 1}), layout, kind}}) {
-        c.implementation = "cpu_channels_bfloat16";
-        c.weight_too = false;
-        check(c, true);
-    }
-}
-
-// Forward passes of images, whatever their layout.
-void check_images()
-{
-    for (const std::int64_t channels : {2, 3})
-        for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
-            std::mt19937 random(7);
-            const Dims w_shape{24, channels, 7, 5}, x_shape{2, channels, 20, 23};
-            ConvOptions options = test::conv({2, 2}, {3, 1});
-            const Dims y_shape = conv_output_shape(x_shape, w_shape, options);
-            Host x(x_shape, layout, &random), w(w_shape, layout, &random), y(y_shape, Layout::channels_last, nullptr);
-            test::products({&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
-                y.values[yi] += x.values[xi] * w.values[wi];
-            });
-            Host nan = y;
-            fill_nan(nan);
-            const Tensor result = upload(nan, DataType::bfloat16);
-            options.implementation = "cpu_channels_bfloat16";
-            conv_forward(queue(), upload(x, DataType::bfloat16), upload(w, DataType::bfloat16), Tensor(), result,
-                         options);
-            compare(result, y, "image");
-        }
-}
-
-// Infinities and NaN reach the pixels that read them and no others; NaN stays through relu.
-void check_rows_not_finite()
-{
-    std::mt19937 random(11);
-    const Dims x_shape{1, 4, 9, 10}, w_shape{32, 4, 3, 3};
-    ConvOptions options = test::conv({1, 1}, {1, 1});
-    Host x(x_shape, Layout::channels_last, &random), w(w_shape, Layout::contiguous, &random),
-        y(x_shape, Layout::channels_last, nullptr);
-    x.values[4 * 33 + 1] = NAN;
-    x.values[4 * 57] = INFINITY;
-    x.values[4 * 89 + 3] = -INFINITY;
-    y = Host({1, 32, 9, 10}, Layout::channels_last, nullptr);
-    test::products({&x, &w, &y}, options, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
-        y.values[yi] += x.values[xi] * w.values[wi];
-    });
-    for (double& v : y.values)
-        v = v < 0 ? 0 : v;
-    Host nan = y;
-    fill_nan(nan);
-    const Tensor result = upload(nan, DataType::bfloat16);
-    options.implementation = "cpu_channels_bfloat16";
-    options.activation = Activation::relu;
-    conv_forward(queue(), upload(x, DataType::bfloat16), upload(w, DataType::bfloat16), Tensor(), result, options);
-    compare(result, y, "not finite");
-}
-
 }  // namespace
-
-TEST(ConvBfloat16, OfAllKinds)
-{
-    try {
-        check_vectors(Layout::contiguous);
-    } catch (const NotSupported&) {
-        GTEST_SKIP() << "for CPUs with AVX-512 BF16 and without AMX";
-    }
-    check_vectors(Layout::channels_last);
-}
-
-TEST(ConvBfloat16, OfRowsInPlace)
-{
-    try {
-        check_rows(Layout::channels_last);
-    } catch (const NotSupported&) {
-        GTEST_SKIP() << "for CPUs with AVX-512 BF16 and without AMX";
-    }
-    check_rows(Layout::contiguous);
-    check_images();
-    check_rows_not_finite();
-}
 
 // Whole groups of eight channels that are read in place; more pixels than a tile has, and fewer channels.
 TEST_P(ConvMatrix, ChannelsLast)
