@@ -36,7 +36,8 @@ device; empty cells were not looked at. AMD's and NVIDIA's programs come from cl
 and divisions differ from those of their drivers. All are compiled without the correctly rounded divisions and square
 roots that devices get in use. Of the same kernels, an H100's driver took 0.97 times as many registers as stand here for
 sm_90 (median of 219); its times are in [performance](performance.md#on-a-gpu). An instruction by which four of its
-warps multiply takes 64 clocks of them all: 3 % of what is issued can be all that it does.
+warps multiply takes 64 clocks of them all: 3 % of what is issued can be all that it does. Where kernels on CDNA have 36
+bytes of private memory, two scalar registers are kept in lanes of a vector register: nothing is read or written there.
 """
 
 
