@@ -140,7 +140,8 @@ void plan_gpu_work(Call& call, const Device& device)
 // Who owns an output, and into how many segments the reduction is cut.
 void plan_cpu_work(Call& call, const Device& device)
 {
-    const std::int64_t group = call.own_lanes ? 32 : 16;
+    // Accumulators of a work-item: more of eight bytes each no longer stay in registers from step to step.
+    const std::int64_t group = call.own_lanes && size_of(call.operands[0]->dtype) < 8 ? 32 : 16;
     const std::int64_t outputs = call.kept_count, length = call.reduced_count;
     const bool across = lies_across(call);
     if (call.own_lanes && across && (call.unit_kept & 1)) {
