@@ -160,9 +160,8 @@ class OpenCLKernel(Scans, Reductions, SIMDKernel):
         if checks:                                      # nothing is written for an index out of range
             line = f"if ({' && '.join(checks)}) {line}"
         self.stored.add(str(variable))
-        if self.inside_reduction and self.turns_are_whole:
-            line = f"if (live) {line}"
         if self.inside_reduction:
+            line = f"if (live) {line}" if self.turns_are_whole else line
             self.stores.writeline(DeferredLine(name, line))
         else:
             self.store_kept(name, line)

@@ -41,13 +41,14 @@ class Scans:
         for variable in carried:
             self.outside_loop.add(variable)
             self.body.writeline(f"{types.c_type(variable.dtype)} {variable} = 0;")
+        shared = [self.of_all_lanes(kind) for kind in kinds] if self.lanes > 1 else []
         if self.lanes > 1:
-            self.scan_lanes(combine_fn, kinds, results)
+            self.scan_lanes(combine_fn, kinds, results, shared)
         self.combine(combine_fn, "rindex > 0" if self.lanes == 1 else "turn > 0", carried, results)
         if self.lanes == 1:
             self.compute.writelines([f"{c} = {r};" for c, r in zip(carried, results)])
         else:
-            shared = self.exchange(kinds, results)
+            self.exchange(shared, results)
             self.compute.writelines([f"{c} = {s}[{self.lanes - 1}];" for c, s in zip(carried, shared)])
         return tuple(results)
 
@@ -58,27 +59,27 @@ class Scans:
             self.compute.writeline(f"{types.c_type(variable.dtype)} {variable} = {value};")
         return variables
 
-    def scan_lanes(self, combine_fn, kinds: list[torch.dtype], results: list[CSEVariable]) -> None:
+    def scan_lanes(self, combine_fn, kinds: list[torch.dtype], results: list[CSEVariable], shared: list[str]) -> None:
         """Lane i gets the combination of lanes 0 to i."""
         distance = f"distance{next(self.numbers)}"
         self.compute.writeline(f"for (int {distance} = 1; {distance} < {self.lanes}; {distance} <<= 1) {{")
         with self.compute.indent():
-            shared = self.exchange(kinds, results)
+            self.exchange(shared, results)
             before = self.declared(kinds, [f"{s}[max(lane - {distance}, (index_t)0)]" for s in shared])
             self.combine(combine_fn, f"lane >= {distance}", before, results)
         self.compute.writeline("}")
 
-    def exchange(self, kinds: list[torch.dtype], values: list[CSEVariable]) -> list[str]:
-        """Arrays in local memory with the values of all lanes."""
-        shared = [f"scanned{next(self.numbers)}" for _ in kinds]
-        for name, kind in zip(shared, kinds):
-            stored = "uchar" if kind == torch.bool else types.c_type(kind)
-            self.local_memory.writeline(f"__local {stored} {name}[{self.lanes}];")
+    def of_all_lanes(self, kind: torch.dtype) -> str:
+        """An array in local memory with a value for each lane."""
+        name, stored = f"scanned{next(self.numbers)}", "uchar" if kind == torch.bool else types.c_type(kind)
+        self.local_memory.writeline(f"__local {stored} {name}[{self.lanes}];")
+        return name
+
+    def exchange(self, shared: list[str], values: list[CSEVariable]) -> None:
         # Of the round or turn before, every lane has to have read before another one writes.
         self.compute.writeline("barrier(CLK_LOCAL_MEM_FENCE);")
         self.compute.writelines([f"{name}[lane] = {value};" for name, value in zip(shared, values)])
         self.compute.writeline("barrier(CLK_LOCAL_MEM_FENCE);")
-        return shared
 
     def combine(self, combine_fn, condition: str, before: list[CSEVariable], results: list[CSEVariable]) -> None:
         """results = combine_fn(before, results) where a condition holds."""

@@ -193,6 +193,19 @@ cl_long channels_panel_rows(const Device& device, DataType dtype)
     return (dtype == DataType::float64 ? 8 : 16) * (wide_vectors ? 2 : 1);
 }
 
+Rejection beyond_places(const Call& call, cl_long patch_channels)
+{
+    const Problem& q = call.problem;
+    if (q.taps() > 1024)
+        return "takes kernels of 1024 taps at most";
+    double padded = double(q.batch * patch_channels);
+    for (int i = 0; i < 3; ++i)
+        padded *= double(q.out[i] * q.stride[i] + q.kernel[i] * q.dilation[i]);
+    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31) || padded >= 0x1p31)
+        return "takes tensors of less than 2^31 elements";
+    return {};
+}
+
 Rejection rejects_cpu_channels(const Call& call, const Device& device)
 {
     if (Rejection reason = rejects_cpu_implicit(call, device))
@@ -205,17 +218,7 @@ Rejection rejects_cpu_channels(const Call& call, const Device& device)
         return "needs eight channels in a group";
     if ((q.x_strides[1] != 1 && !takes_patches(call)) || q.y_strides[1] != 1)
         return "needs tensors with channels innermost";
-    if (q.taps() > 1024)
-        return "takes kernels of 1024 taps at most";
-    double padded = 0;
-    if (takes_patches(call)) {
-        padded = double(q.batch * q.in_channels);
-        for (int i = 0; i < 3; ++i)
-            padded *= double(q.out[i] * q.stride[i] + q.kernel[i] * q.dilation[i]);
-    }
-    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31) || padded >= 0x1p31)
-        return "takes tensors of less than 2^31 elements";
-    return {};
+    return beyond_places(call, takes_patches(call) ? q.in_channels : 0);
 }
 
 Rejection cpu_channels_advises_against(const Call& call, const Device&)

@@ -213,17 +213,7 @@ Rejection rejects_cpu_channels_bfloat16(const Call& call, const Device& device)
     const bool forward = call.pass == ConvPass::forward, patches = takes_patches(call);
     if (!patches && (forward ? q.in_channels : q.out_channels) % 4 != 0)
         return "needs channels in fours";
-    if (q.taps() > 1024)
-        return "takes kernels of 1024 taps at most";
-    double padded = 0;
-    if (patches) {
-        padded = double(q.batch * patch_channels);
-        for (int i = 0; i < 3; ++i)
-            padded *= double(q.out[i] * q.stride[i] + q.kernel[i] * q.dilation[i]);
-    }
-    if (span_of(call.x) >= (cl_long{1} << 31) || span_of(call.y) >= (cl_long{1} << 31) || padded >= 0x1p31)
-        return "takes tensors of less than 2^31 elements";
-    return {};
+    return beyond_places(call, patches ? patch_channels : 0);
 }
 
 Rejection cpu_channels_bfloat16_advises_against(const Call& call, const Device&)

@@ -76,6 +76,9 @@ void merge_positions(ImplicitProblem& p);
 double implicit_cost(ImplicitProblem p, const Device& device);
 // Has `p` read a copy with `channels` numbers a pixel, the taps of a row as one; how the copy is made.
 PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels);
+// Why a convolution with channels innermost has more taps or places than channel_places.cl numbers, with a copy of
+// `patch_channels` channels or, of 0, without.
+Rejection beyond_places(const Call& call, cl_long patch_channels);
 // Rows of a panel of weights: PANEL in channel_tiles.cl.
 cl_long channels_panel_rows(const Device& device, DataType dtype);
 // Why a pass cannot use AMX's tile registers.
