@@ -147,6 +147,50 @@ def test_broadcasts_of_many_axes(shapes, dtype, device):
         expected.permute(reversed_axes))
 
 
+IN_ANOTHER_ORDER = {   # (shapes, views): what lies otherwise than the first is read as a dense copy on CPUs
+    "transposed": (((130, 70), (70, 130)), lambda a, b: (a, b.t())),
+    "both transposed": (((130, 70), (130, 70)), lambda a, b: (a.t(), b.t())),
+    "channels last beside planes": (((3, 20, 12, 16), (3, 12, 16, 20)), lambda a, b: (a, b.permute(0, 3, 1, 2))),
+    "planes beside channels last": (((3, 12, 16, 20), (3, 20, 12, 16)), lambda a, b: (a.permute(0, 3, 1, 2), b)),
+    "a matrix for each batch": (((9, 30, 40), (40, 30)), lambda a, b: (a, b.t())),
+    "every second column": (((70, 150), (70, 300)), lambda a, b: (a, b[:, 1::2])),
+    "a vector with steps": (((90, 101), (303,)), lambda a, b: (a, b[2::3])),
+    "expanded and turned": (((8, 33, 40), (40, 1, 8)), lambda a, b: (a, b.expand(40, 33, 8).permute(2, 1, 0))),
+    "three elements fastest": (((3000, 3), (3, 3000)), lambda a, b: (a, b.t())),
+    "too few fastest": (((1500, 3, 2), (2, 3, 3000)),
+                        lambda a, b: (a[:, :, 1:].expand(1500, 3, 2), b[..., ::2].permute(2, 1, 0))),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("name", IN_ANOTHER_ORDER)
+def test_inputs_in_another_order_than_the_output(name, dtype, device):
+    shapes, views = IN_ANOTHER_ORDER[name]
+    a, b = (torch.randint(0, 9, shape).to(dtype) for shape in shapes)
+    ours, theirs = views(a.to(device), b.to(device)), views(a, b)
+    for function in (torch.mul, torch.ne, lambda x, y: torch.where(x > y, y, x)):
+        result, expected = function(*ours), function(*theirs)
+        assert result.stride() == expected.stride()
+        torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
+    if all(ours[0].stride()):
+        ours[0].mul_(ours[1])
+        torch.testing.assert_close(ours[0].cpu(), theirs[0].mul_(theirs[1]), rtol=0, atol=0)
+
+
+def test_inputs_in_another_order_without_memory_for_a_copy(device):
+    """What is read from a copy where there is room for it is read as it lies where there is none."""
+    a, b = torch.randn(2048, 1024), torch.randn(1024, 2048)
+    ours, turned, out = a.to(device), b.to(device).t(), torch.empty(2048, 1024, device=device)
+    torch.ocl.empty_cache()
+    total = torch.ocl.get_device_properties(device).total_memory
+    torch.ocl.set_per_process_memory_fraction((torch.ocl.memory_reserved(device) + (1 << 20)) / total, device)
+    try:
+        torch.add(ours, turned, out=out)
+    finally:
+        torch.ocl.set_per_process_memory_fraction(1.0, device)
+    torch.testing.assert_close(out.cpu(), a + b.t(), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("sizes", [((32, 32), (32, 32)), ((7, 3), (5, 33)), ((3, 1, 4), (2, 17, 20)), ((5,), (2, 3))],
                          ids=str)
 def test_kron(sizes, device):

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <kernels/gemm/gpu_tile.hpp>
-#include <kernels/pointwise/iteration.hpp>
 #include <kernels/pointwise/kernel_cache.hpp>
+#include <kernels/pointwise/plan.hpp>
 #include <kernels/pointwise/source.hpp>
 
 namespace clprim {
@@ -13,126 +13,8 @@ using detail::concat;
 
 namespace {
 
-enum class Variant : unsigned { linear, rows, strided, general };
-
-// One launch while it is prepared: operands in kernel order (inputs, then outputs) and how they move.
-struct Call {
-    Iteration loops;
-    int inputs = 0, count = 0;                 // operands: inputs, then outputs
-    std::array<Step, max_operands> step;
-    std::array<const Tensor*, max_operands> tensor;   // null: a number
-    std::array<DataType, max_operands> dtype;
-    std::array<DataType, max_operands> type;   // of the variable
-    Variant variant = Variant::linear;
-    int rank = 0;                              // of the geometry that the kernel gets
-    bool wide = false;
-    bool quads = false;                        // dense operands are read and written four elements at a time
-    bool fours = false;                        // a GPU's work-item computes four elements, a work-group apart
-    const char* reports = nullptr;             // the name that errors found by the kernel get
-
-    // Quads of a work-item: two, whose reads are on their way together, where that leaves enough work-items.
-    int quads_of_item() const { return variant == Variant::linear ? 2 : 1; }
-
-    void add(const Tensor* t, DataType dt, DataType variable_type)
-    {
-        require(count < max_operands, "a pointwise kernel takes at most ", max_operands, " operands");
-        tensor[count] = t;
-        dtype[count] = dt;
-        type[count++] = variable_type;
-    }
-};
-
-void plan_loops(Call& call)
-{
-    const Dims& shape = call.tensor[call.inputs]->shape;
-    const int dims = static_cast<int>(shape.size());
-    require<NotSupported>(dims <= 64, "tensors have at most 64 dimensions");
-    std::int64_t strides[max_operands][64];
-    int slots = 0;
-    for (int k = 0; k < call.count; ++k)
-        if (call.tensor[k]) {
-            if (k > call.inputs)
-                require(call.tensor[k]->shape == shape, "outputs of a pointwise kernel must have one shape, got ",
-                        to_string(shape), " and ", to_string(call.tensor[k]->shape));
-            broadcast_strides(*call.tensor[k], shape, "an input", {strides[slots++], 64});
-        }
-    Iteration& loops = call.loops;
-    loops.operands = slots;
-    for (int d = dims - 1; d >= 0; --d) {
-        if (shape[d] == 1)
-            continue;
-        std::array<std::int64_t, max_operands> step;
-        for (int s = 0; s < slots; ++s)
-            step[s] = strides[s][d];
-        loops.append(shape[d], {step.data(), static_cast<std::size_t>(slots)});
-    }
-    loops.sort(slots - 1);
-    loops.collapse();
-}
-
-// Whether all that is dense along the fastest dimension lies there at multiples of four elements, as many.
-bool in_quads(const Call& call)
-{
-    const Iteration& loops = call.loops;
-    const bool unit = call.variant == Variant::linear || call.variant == Variant::rows;
-    if (!unit || loops.rank == 0 || loops.size[0] % 4 != 0)
-        return false;
-    for (int k = 0, slot = 0; k < call.count; ++k) {
-        if (!call.tensor[k])
-            continue;
-        bool fits = !is_complex(call.dtype[k]);
-        if (call.step[k] == Step::dense) {
-            fits = fits && call.tensor[k]->buffer_offset() % 4 == 0;
-            for (int d = 1; d < loops.rank; ++d)
-                fits = fits && loops.stride[d][slot] % 4 == 0;
-        }
-        ++slot;
-        if (!fits)
-            return false;
-    }
-    return true;
-}
-
-// Chooses the variant of the kernel and how each operand moves along the fastest dimension.
-void plan_variant(Call& call, const Device& device)
-{
-    const Iteration& loops = call.loops;
-    bool unit = true;      // every operand moves by 1 or 0 along the fastest dimension, outputs by 1
-    bool dense = true;     // outputs do
-    for (int k = 0, slot = 0; k < call.count; ++k) {
-        if (!call.tensor[k]) {
-            call.step[k] = Step::value;
-            continue;
-        }
-        std::int64_t stride = loops.rank ? loops.stride[0][slot] : 0;
-        ++slot;
-        bool output = k >= call.inputs;
-        call.step[k] = stride == 1 || (loops.rank == 0 && output) ? Step::dense
-                       : stride == 0                              ? Step::still
-                                                                  : Step::strided;
-        unit = unit && (call.step[k] == Step::dense || (call.step[k] == Step::still && !output));
-        dense = dense && (call.step[k] == Step::dense || !output);
-    }
-    constexpr std::int64_t shortest_row = 16;
-    const bool gpu = device.kind == DeviceKind::gpu, rows = loops.rank > 0 && loops.size[0] >= shortest_row;
-    call.variant = unit && loops.rank <= 1 ? Variant::linear
-                   : unit && rows          ? Variant::rows
-                   : gpu && dense && rows  ? Variant::strided
-                                           : Variant::general;
-    if (call.variant == Variant::general)
-        std::replace_if(call.step.begin(), call.step.begin() + call.count, [](Step s) { return s != Step::value; },
-                        Step::strided);
-    call.rank = call.variant == Variant::linear  ? 0
-                : call.variant == Variant::rows  ? rank_bucket(loops.rank - 1)
-                                                 : rank_bucket(loops.rank);
-    constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
-    call.wide = loops.reach() >= limit || loops.numel() >= limit;
-    call.quads = gpu && in_quads(call);
-    call.fours = gpu && !call.quads && call.variant != Variant::general;
-}
-
 // `numbers`: how many scalars the caller gives; a row may be called with more than its code uses.
-KernelKey key_of(const Call& call, const void* code, DataType common, std::size_t numbers)
+KernelKey key_of(const PointwiseCall& call, const void* code, DataType common, std::size_t numbers)
 {
     KeyPacker dtypes, form;
     for (int k = 0; k < call.count; ++k) {
@@ -165,7 +47,7 @@ bool may_wrap(DataType type, DataType stored, std::string_view code)
            code.find_first_of("+-*") != std::string_view::npos;
 }
 
-Kernel& build(Context& context, const Call& call, const TextRequest& request)
+Kernel& build(Context& context, const PointwiseCall& call, const TextRequest& request)
 {
     std::vector<Variable> operands;
     std::string call_text, steps, step_parameters;
@@ -179,10 +61,10 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
         if (v.step == Step::value) {
             call_text += v.name + "_value, ";
         } else {
-            std::string at = call.variant == Variant::linear ? "" : concat("position[", slot, "]");
+            std::string at = call.variant == PointwiseVariant::linear ? "" : concat("position[", slot, "]");
             if (v.step == Step::dense)
                 at += at.empty() ? "(i)" : " + (i)";
-            if (call.variant == Variant::strided && v.step == Step::strided) {
+            if (call.variant == PointwiseVariant::strided && v.step == Step::strided) {
                 const std::string stride = concat("STRIDE(&all, 0, ", slot, ")");
                 at += concat(" + (i) * ", stride);
                 steps += concat("ahead * ", stride, ", ");
@@ -243,27 +125,27 @@ Kernel& build(Context& context, const Call& call, const TextRequest& request)
                 text += store_text(v);
     }
     text += "}\n";
-    if (call.variant != Variant::linear)
+    if (call.variant != PointwiseVariant::linear)
         text += concat("#define RANK ", call.rank, "\n#define OPERANDS ", slot, "\n",
                        include_text("kernels/pointwise/geometry.cl"));
-    text += call.variant == Variant::linear    ? "#define VARIANT_LINEAR\n"
-            : call.variant == Variant::rows    ? "#define VARIANT_ROWS\n"
-            : call.variant == Variant::strided ? "#define VARIANT_STRIDED\n"
+    text += call.variant == PointwiseVariant::linear    ? "#define VARIANT_LINEAR\n"
+            : call.variant == PointwiseVariant::rows    ? "#define VARIANT_ROWS\n"
+            : call.variant == PointwiseVariant::strided ? "#define VARIANT_STRIDED\n"
                                                : "";
     text += include_text("kernels/pointwise/pointwise.cl");
     return context.program_from_text(concat("pointwise ", request.name), text).kernel("pointwise");
 }
 
-Range range_of(const Call& call, const Device& device, std::int64_t numel)
+Range range_of(const PointwiseCall& call, const Device& device, std::int64_t numel)
 {
     const bool cpu = device.kind == DeviceKind::cpu;
-    const std::size_t largest = std::min<std::size_t>(cpu ? 4096 : 256, device.max_work_group_size);
-    if (call.variant == Variant::rows || call.variant == Variant::strided) {
+    const std::size_t largest = std::min<std::size_t>(cpu ? 8192 : 256, device.max_work_group_size);
+    if (call.variant == PointwiseVariant::rows || call.variant == PointwiseVariant::strided) {
         const std::int64_t inner = call.loops.size[0] / (call.quads ? 4 : 1);
         numel = call.quads ? numel / 4 : numel;
         std::size_t x = 16;
         // Strided inputs may lie along rows' neighbours: many of these, then.
-        while (call.variant == Variant::rows && x < largest &&
+        while (call.variant == PointwiseVariant::rows && x < largest &&
                static_cast<std::int64_t>(call.fours ? 4 * x : x) < inner)
             x *= 2;
         if (cpu) {                       // whole vectors, as few idle as there can be
@@ -300,7 +182,7 @@ Range range_of(const Call& call, const Device& device, std::int64_t numel)
     return Range::linear(static_cast<std::size_t>(items), local);
 }
 
-void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Input> inputs,
+void enqueue(Queue& queue, Kernel& kernel, const PointwiseCall& call, std::span<const Input> inputs,
              std::span<const Scalar> scalars, std::span<const DataType> scalar_types)
 {
     const std::int64_t numel = call.loops.numel();
@@ -316,13 +198,13 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
         launch.set(scalars[k].write(scalar_types[std::min(k, scalar_types.size() - 1)], number), number);
     if (call.reports)
         launch.arg(queue.error_buffer()).arg(Queue::error_code(call.reports));
-    if (call.variant == Variant::rows) {
+    if (call.variant == PointwiseVariant::rows) {
         GeometryBytes bytes;
         launch.arg(static_cast<std::uint64_t>(call.loops.size[0]));
         launch.set(write_geometry(call.loops, 1, call.rank, call.wide, bytes), bytes.data());
     } else {
-        launch.arg(static_cast<std::uint64_t>(call.variant == Variant::strided ? call.loops.size[0] : numel));
-        if (call.variant != Variant::linear) {
+        launch.arg(static_cast<std::uint64_t>(call.variant == PointwiseVariant::strided ? call.loops.size[0] : numel));
+        if (call.variant != PointwiseVariant::linear) {
             GeometryBytes bytes;
             launch.set(write_geometry(call.loops, 0, call.rank, call.wide, bytes), bytes.data());
         }
@@ -337,7 +219,7 @@ void enqueue(Queue& queue, Kernel& kernel, const Call& call, std::span<const Inp
 void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& problem)
 {
     require(!problem.outputs.empty(), row.name, ": at least one output is needed");
-    Call call;
+    PointwiseCall call;
     for (std::size_t k = 0; k < problem.inputs.size(); ++k) {
         const Input& input = problem.inputs[k];
         bool own = row.own_typed >> k & 1;
@@ -354,8 +236,8 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         call.add(&output, output.dtype, variable_type(row.result, problem.common));
     if (problem.outputs[0].numel() == 0)
         return;
-    plan_loops(call);
-    plan_variant(call, queue.device());
+    plan(call, queue.device());
+    const DenseCopies copies(queue, call);
     Kernel& kernel =
         cached_kernel(queue.context(), key_of(call, &row, problem.common, problem.scalars.size()), [&]() -> Kernel& {
             const char* code = is_complex(problem.common) ? row.complex_code : row.code;
@@ -375,7 +257,7 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
 {
     require(!outputs.empty(), "pointwise: at least one output is needed");
     const DataType common = outputs[0].dtype;
-    Call call;
+    PointwiseCall call;
     for (const Tensor& input : inputs) {
         input.check("pointwise", "an input");
         call.add(&input, input.dtype, input.dtype);
@@ -387,8 +269,8 @@ void pointwise(Queue& queue, std::span<const Tensor> inputs, std::span<const Ten
         call.add(&output, output.dtype, output.dtype);
     if (outputs[0].numel() == 0)
         return;
-    plan_loops(call);
-    plan_variant(call, queue.device());
+    plan(call, queue.device());
+    const DenseCopies copies(queue, call);
     std::vector<DataType> types(scalars.size(), common);
     std::copy_n(scalar_types.begin(), std::min(scalar_types.size(), types.size()), types.begin());
     std::string text(code);
