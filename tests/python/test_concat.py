@@ -14,6 +14,16 @@ def make(shape, dtype=torch.float32):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [0, 1, -1])
+def test_cat_of_large_transposed_tensors(dtype, dim):
+    """Which are copied by tiles."""
+    a, b = make((3, 90, 70), dtype), make((3, 70, 90), dtype)
+    compare(lambda x, y: torch.cat([x, y.mT, y.mT[:, 1::2].repeat(1, 2, 1)], dim), a, b, strides=True)
+    compare(lambda x, y: torch.stack([x.mT, y], dim), a, b, strides=True)
+    compare(lambda x: torch.roll(x.mT, (5, -7), (1, 2)), a, strides=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1, -1])
 def test_cat_of_every_dtype(dtype, dim):
     shapes = [[2, 3, 4], [2, 3, 4], [2, 3, 4]]
     shapes[1][dim] = 7

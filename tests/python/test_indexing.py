@@ -189,6 +189,23 @@ def test_index_out_of_range_is_an_index_error(name, use):
     torch.ocl.synchronize()   # reported once
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.complex128, torch.int16], ids=str)
+@pytest.mark.parametrize("turn", [lambda x: x, lambda x: x.transpose(0, 2), lambda x: x[:, ::2, 1:]],
+                         ids=["dense", "turned", "with gaps"])
+def test_masked_fill(dtype, turn):
+    x, mask = make(40, 9, 50, dtype=dtype), torch.rand(40, 9, 50) > 0.5
+    if dtype.is_floating_point:
+        x[3] = torch.nan
+    compare(lambda x, m: turn(x).masked_fill(turn(m), 1), x, mask, strides=True)
+    compare(lambda x, m: turn(x).masked_fill(turn(m)[:1], 3), x, mask, strides=True)
+
+    def fill_(x, m):
+        whole = x.clone()
+        turn(whole).masked_fill_(turn(m), torch.ones((), dtype=dtype, device=x.device))
+        return whole
+    compare(fill_, x, mask)
+
+
 def test_argument_errors():
     x, i = make(3, 4).to(device), torch.tensor([0, 1], device=device)
     with pytest.raises(IndexError, match="too many indices"):

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <clprim/context.hpp>
+#include <clprim/copy.hpp>
 #include <kernels/index/move.hpp>
 #include <core/operands.hpp>
 
@@ -159,6 +160,23 @@ std::vector<Tensor> merged(std::span<const Tensor> inputs, std::size_t axis)
     return result;
 }
 
+// Whether an input runs along another axis than the output: a copy turns it by tiles, where elements moved one by one
+// would each touch a cache line of their own.
+bool is_turned(const Tensor& input, const Tensor& out)
+{
+    constexpr std::int64_t fewest = 8192;
+    std::optional<std::size_t> fastest;
+    for (std::size_t d = 0; d < out.dim(); ++d)
+        if (out.stride(d) == 1 && out.size(d) > 1)
+            fastest = d;
+    if (!fastest || input.numel() < fewest || input.stride(*fastest) <= 1)
+        return false;
+    for (std::size_t d = 0; d < input.dim(); ++d)
+        if (input.stride(d) == 1 && input.size(d) >= 8)
+            return true;
+    return false;
+}
+
 }  // namespace
 
 void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, const Tensor& out)
@@ -191,7 +209,11 @@ void concat(Queue& queue, std::span<const Tensor> inputs, std::size_t axis, cons
         return;
     }
     for (const Tensor& input : inputs) {
-        move_elements(queue, out.slice(axis, begin, begin + input.size(axis)), input);
+        const Tensor place = out.slice(axis, begin, begin + input.size(axis));
+        if (is_turned(input, out))
+            copy(queue, input, place);
+        else
+            move_elements(queue, place, input);
         begin += input.size(axis);
     }
 }

@@ -6,6 +6,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <clprim/pointwise.hpp>
 #include <kernels/index/axis.hpp>
 #include <kernels/index/geometry.hpp>
 #include <kernels/index/move.hpp>
@@ -199,10 +200,19 @@ void masked_fill(Queue& queue, const Tensor& self, const Tensor& mask, const Ten
             " differ");
     if (self.numel() == 0)
         return;
+    const bool small = size_of(self.dtype) < 16;
+    if (queue.device().kind == DeviceKind::cpu && small && self.is_non_overlapping_and_dense()) {
+        // Vectors of all elements are written faster than some elements one by one.
+        Tensor raw = self, filling = value;
+        raw.dtype = filling.dtype = detail::raw_type(size_of(self.dtype)).dtype;
+        const Tensor inputs[] = {mask, filling, raw};
+        pointwise(queue, inputs, {&raw, 1}, {}, "y0 = x0 ? x1 : x2;");
+        return;
+    }
     Geometry g({&self, &mask, &value});
     std::string shared;
     if (queue.device().kind == DeviceKind::gpu) {
-        if (size_of(self.dtype) < 16 && mask.buffer_offset() % 4 == 0 && g.share_neighbours(4, 0b011u))
+        if (small && mask.buffer_offset() % 4 == 0 && g.share_neighbours(4, 0b011u))
             shared = " -DQUADS";
         else
             g.share(4);
