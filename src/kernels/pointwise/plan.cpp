@@ -82,7 +82,8 @@ void plan_variant(PointwiseCall& call, const Device& device)
         dense = dense && (call.step[k] == Step::dense || !output);
     }
     constexpr std::int64_t shortest_row = 16;
-    const bool gpu = device.kind == DeviceKind::gpu, rows = loops.rank > 0 && loops.size[0] >= shortest_row;
+    const bool gpu = device.kind == DeviceKind::gpu && !call.heavy;
+    const bool rows = loops.rank > 0 && loops.size[0] >= shortest_row;
     call.variant = unit && loops.rank <= 1 ? PointwiseVariant::linear
                    : unit && rows          ? PointwiseVariant::rows
                    : gpu && dense && rows  ? PointwiseVariant::strided

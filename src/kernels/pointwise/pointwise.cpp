@@ -228,7 +228,9 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
         call.add(input.is_value() ? nullptr : &input.tensor, input.dtype, own ? input.dtype : problem.common);
     }
     call.inputs = call.count;
-    if (row.library && std::string_view(row.library) == "core/errors.cl")
+    const std::string_view library = row.library ? row.library : "";
+    call.heavy = library.starts_with("kernels/pointwise/");   // special functions
+    if (library == "core/errors.cl")
         call.reports = row.reports ? row.reports : row.name;
     for (const Tensor& output : problem.outputs)
         output.check(row.name, "an output");

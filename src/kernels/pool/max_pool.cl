@@ -3,7 +3,7 @@
 // owns: nothing is added to by two work-items, so no atomics and the same bits every run.
 #include "kernels/pool/window.cl"
 
-#if VEC == 1
+#if VEC == 1 && defined(CLPRIM_DEVICE_CPU)
 static inline lane_int pick(lane_int a, lane_int b, int take_b) { return take_b ? b : a; }
 #define LOAD_INDEX(i) (int)indices[i]
 #define STORE_INDEX(i, v) indices[i] = v
@@ -204,7 +204,7 @@ void max_pool_lanes(FORWARD_PARAMETERS)
 }
 #endif
 
-#if VEC == 1
+#if VEC == 1 && defined(CLPRIM_DEVICE_CPU)
 // As max_pool_backward, by scattering, for devices with large caches.
 #ifdef CHANNELS_LAST
 // A work-item owns a band of input lines (y, or z where there are several) of a sample and adds to it from every output
