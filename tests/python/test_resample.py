@@ -70,8 +70,10 @@ def test_channels_last_lines(mode, antialias, channels):
         compare(x, mode=mode, antialias=antialias, size=size)
         pixels = (x * 60 + 128).clamp(0, 255).round()
         wanted = F.interpolate(pixels, mode=mode, antialias=antialias, size=size).clamp(0, 255)
-        got = F.interpolate(pixels.byte().to(device), mode=mode, antialias=antialias, size=size).cpu()
-        assert (got.float() - wanted).abs().max() < 0.501
+        for format in (torch.channels_last, torch.contiguous_format):
+            bytes = pixels.byte().contiguous(memory_format=format).to(device)
+            got = F.interpolate(bytes, mode=mode, antialias=antialias, size=size).cpu()
+            assert (got.float() - wanted).abs().max() < 0.501
     x = torch.randn(1, channels, 6, 24).to(memory_format=torch.channels_last)
     x[:, 1, 3, 7], x[:, 0, 0, 1] = torch.inf, torch.nan   # neighbours in memory are other channels
     how = dict(mode=mode, antialias=antialias, size=(4, 31))

@@ -1,6 +1,6 @@
 // Which places of y a work-item of a kernel for pixels owns: o0 to o1 of the lines before end_line of all `lines`,
 // whose first one is get_global_id(1) * lines_each. Pointers go to where their tensors begin.
-#include "kernels/resample/cpu_sums.cl"
+#include "kernels/resample/cpu_lines.cl"
 
 #define BEGIN_PIXEL_BLOCK(columns)                                                                                    \
     const int o0 = get_global_id(0) * (columns), o1 = min(o0 + (int)(columns), p.out[2]);                             \

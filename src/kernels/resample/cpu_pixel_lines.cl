@@ -5,45 +5,9 @@
 // -DMOST: elements of a block on either side.
 #include "kernels/resample/cpu_pixel_block.cl"
 
-#define LONG 4   // vectors that are added up at a time
 typedef CLPRIM_CAT(ACC, TOGETHER) lanes_t;
 #define load_lane_sums CLPRIM_CAT(vload, TOGETHER)
 #define store_lane_sums CLPRIM_CAT(vstore, TOGETHER)
-
-// Vectors of 16 that cover n elements; the last ends with the last element where there are 16.
-#define BLOCK_FROM(at, n) ((n) - (at) < 16 && (n) >= 16 ? (n) - 16 : (at))
-
-// Elements [0, n) behind `from` of the lines that z and y read, weighted.
-static inline void sum_lines(const __global storage_t(X)* x, const __global ACC* weights, const resample_t* p,
-                             const place_t zy[2], ulong from, uint n, ACC* sums)
-{
-    const place_t tz = zy[0], ty = zy[1];
-#define EACH_LINE                                                                                                     \
-    for (int kz = 0; kz < TAPS_OF(tz, 0); ++kz)                                                                       \
-        for (int ky = 0; ky < TAPS_OF(ty, 1); ++ky)
-#define LINE ((((ulong)element_of(tz, kz) * p->in[1] + element_of(ty, ky)) * p->in[2]) * p->channels + from)
-#define FACTOR (WEIGHT_OF(tz, 0, kz) * WEIGHT_OF(ty, 1, ky))
-    uint at = 0;
-    for (; at + 16 * LONG <= n; at += 16 * LONG) {
-        sums_t sum[LONG];
-        for (int i = 0; i < LONG; ++i)
-            sum[i] = 0;
-        EACH_LINE {
-            const ACC factor = FACTOR;
-            const ulong line = LINE + at;
-            for (int i = 0; i < LONG; ++i)
-                sum[i] += factor * load_sums(x, line + 16 * i, 16);
-        }
-        for (int i = 0; i < LONG; ++i)
-            vstore16(sum[i], i, sums + at);
-    }
-    for (; at < n; at += 16) {
-        const uint to = BLOCK_FROM(at, n), count = min(n - to, 16u);
-        sums_t sum = 0;
-        EACH_LINE sum += (ACC)FACTOR * load_sums(x, LINE + to, count);
-        vstore16(sum, 0, sums + to);
-    }
-}
 
 __kernel void resample_pixel_lines(const __global storage_t(X)* x, ulong x_offset, __global storage_t(X)* y,
                                    ulong y_offset, const __global int* places, ulong places_offset,
@@ -63,10 +27,8 @@ __kernel void resample_pixel_lines(const __global storage_t(X)* x, ulong x_offse
     for (int i = 0; i < 16; ++i)
         sums[n + i] = 0;
     for (ulong line = get_global_id(1) * (ulong)lines_each; line < end_line; ++line) {
-        const ulong image = line / rows;
-        const int row = line - image * rows, z0 = DIMS == 3 ? row / p.out[1] : 0, y0 = row - z0 * p.out[1];
-        const place_t zy[2] = {place_at(&p, places, 0, z0), place_at(&p, places, 1, y0)};
-        sum_lines(x + image * ((ulong)p.in[0] * p.in[1] * p.in[2]) * p.channels, weights, &p, zy,
+        FIND_LINE(line)
+        sum_lines(x + image * ((ulong)p.in[0] * p.in[1] * p.in[2]) * p.channels, weights, &p, zy, p.channels,
                   (ulong)begin * p.channels, n, sums);
         const ulong result = (line * p.out[2] + o0) * p.channels;
         for (int o = o0; o < o1; ++o) {

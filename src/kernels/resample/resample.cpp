@@ -5,6 +5,7 @@
 #include <bit>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -27,42 +28,80 @@ using Tables = std::array<std::shared_ptr<const detail::TapTable<Acc>>, 3>;
 
 constexpr int vector_lanes = 16, most_columns = 256, most_length = 2048;
 
-// The table of an axis. Networks ask for few: they are kept.
-template <class Acc>
-std::shared_ptr<const detail::TapTable<Acc>> kept_table(const Resampling& how, std::int64_t in, std::int64_t out,
-                                                        double factor, bool backward)
+// An axis of a resampling.
+struct Axis {
+    Resampling how;
+    std::int64_t in = 1, out = 1;
+    double factor = 0;
+    bool backward = false;
+
+    std::string key() const
+    {
+        return detail::concat(static_cast<int>(how.filter), how.align_corners, backward, ' ', in, ' ', out, ' ',
+                              std::bit_cast<std::uint64_t>(factor));
+    }
+};
+
+// What `make` computes under that name. Networks ask for few: they are kept.
+template <class Made, class Make>
+std::shared_ptr<const Made> kept(const std::string& key, const Make& make)
 {
-    using Table = std::shared_ptr<const detail::TapTable<Acc>>;
-    static auto* tables = new LruCache<std::string, Table>(64);   // never destroyed: queues may outlive it
-    const std::string key = detail::concat(static_cast<int>(how.filter), how.align_corners, backward, ' ', in, ' ', out,
-                                           ' ', std::bit_cast<std::uint64_t>(factor));
-    return tables->get(key, [&]() -> Table {
-        return std::make_shared<detail::TapTable<Acc>>(detail::tap_table<Acc>(how, in, out, factor, backward));
-    });
+    using Entry = std::shared_ptr<const Made>;
+    static auto* entries = new LruCache<std::string, Entry>(64);   // never destroyed: queues may outlive it
+    return entries->get(key, [&]() -> Entry { return std::make_shared<Made>(make()); });
 }
 
-// Weights and places of all axes in memory of the device, as axes.cl finds them.
 template <class Acc>
-std::pair<Tensor, Tensor> upload(Queue& queue, const Tables<Acc>& tables)
+std::shared_ptr<const detail::TapTable<Acc>> kept_table(const Axis& axis)
+{
+    return kept<detail::TapTable<Acc>>(
+        axis.key(), [&] { return detail::tap_table<Acc>(axis.how, axis.in, axis.out, axis.factor, axis.backward); });
+}
+
+template <class Acc>
+std::shared_ptr<const detail::TapLanes<Acc>> kept_lanes(const Axis& axis, const detail::TapTable<Acc>& table,
+                                                        int channels)
+{
+    return kept<detail::TapLanes<Acc>>(detail::concat(axis.key(), ' ', channels),
+                                       [&] { return detail::tap_lanes(table, channels); });
+}
+
+// Numbers of type Acc and ints in memory of the device, in one buffer.
+template <class Acc>
+std::pair<Tensor, Tensor> upload(Queue& queue, std::span<const std::span<const Acc>> weights,
+                                 std::span<const std::span<const cl_int>> places)
 {
     std::vector<std::byte> bytes;
     const auto append = [&](const auto& values) {
-        const auto data = std::as_bytes(std::span(values));
+        const auto data = std::as_bytes(values);
         bytes.insert(bytes.end(), data.begin(), data.end());
     };
-    for (const auto& table : tables)
-        append(table->weights);
-    const std::size_t weights = bytes.size() / sizeof(Acc), places = bytes.size() / sizeof(cl_int);
-    for (const auto& table : tables)
-        append(table->first), append(table->count);
+    for (const auto& values : weights)
+        append(values);
+    const std::size_t numbers = bytes.size() / sizeof(Acc), first = bytes.size() / sizeof(cl_int);
+    for (const auto& values : places)
+        append(values);
     const Tensor all = queue.context().empty({static_cast<std::int64_t>(bytes.size())}, DataType::uint8, queue);
     queue.write(*all.memory, 0, bytes.data(), bytes.size());
     const auto part = [&](DataType type, std::size_t from, std::size_t to) {
         const Dims shape{static_cast<std::int64_t>(to - from)};
         return Tensor(all.memory, static_cast<std::int64_t>(from), type, shape, contiguous_strides(shape));
     };
-    return {part(sizeof(Acc) == 8 ? DataType::float64 : DataType::float32, 0, weights),
-            part(DataType::int32, places, bytes.size() / sizeof(cl_int))};
+    return {part(sizeof(Acc) == 8 ? DataType::float64 : DataType::float32, 0, numbers),
+            part(DataType::int32, first, bytes.size() / sizeof(cl_int))};
+}
+
+// Weights and places of all axes, as axes.cl finds them.
+template <class Acc>
+std::pair<Tensor, Tensor> upload(Queue& queue, const Tables<Acc>& tables)
+{
+    std::vector<std::span<const Acc>> weights;
+    std::vector<std::span<const cl_int>> places;
+    for (const auto& table : tables) {
+        weights.emplace_back(table->weights);
+        places.emplace_back(table->first), places.emplace_back(table->count);
+    }
+    return upload<Acc>(queue, weights, places);
 }
 
 // The most elements that `columns` places from a multiple of as many read.
@@ -122,7 +161,8 @@ public:
                 const std::size_t axis = i + rank - 3;
                 const std::int64_t in = backward ? y.size(axis + 2) : x.size(axis + 2),
                                    out = backward ? x.size(axis + 2) : y.size(axis + 2);
-                tables_[i] = kept_table<Acc>(how, in, out, how.scale_factors[axis], backward);
+                axis_ = {how, in, out, how.scale_factors[axis], backward};
+                tables_[i] = kept_table<Acc>(axis_);
                 even &= !tables_[i]->uneven && (axis == 0 || tables_[i]->taps == tables_[i - 1]->taps);
             }
             sizes_.in[i] = tables_[i]->size;
@@ -141,20 +181,20 @@ public:
     {
         if (queue.device().kind != DeviceKind::cpu) {
             run_elements(queue, 4);
+        } else if (run_windows(queue)) {
+            return;
         } else if (channels_last_) {
             if (const std::size_t columns = pixel_columns(); columns > 0)
-                run_lines(queue, "kernels/resample/cpu_pixel_lines.cl", "resample_pixel_lines", columns,
+                run_lines(queue, "kernels/resample/cpu_pixel_lines.cl", "resample_pixel_lines", pixels(columns),
                           detail::concat(" -DTOGETHER=", lanes(), " -DMOST=", most_length,
                                          sizes_.channels >= vector_lanes ? " -DVECTORS" : ""),
                           static_cast<cl_uint>(columns));
             else
-                run_lines(queue, "kernels/resample/cpu_pixels.cl", "resample_pixels", vector_lanes,
+                run_lines(queue, "kernels/resample/cpu_pixels.cl", "resample_pixels", pixels(vector_lanes),
                           detail::concat(" -DCOLUMNS=", vector_lanes));
         } else if (const auto cut = columns_of(*tables_[2])) {
-            const int window = longest(*tables_[2], vector_lanes);
-            run_lines(queue, "kernels/resample/cpu_rows.cl", "resample_rows", cut->count,
-                      detail::concat(" -DCOLUMNS=", cut->count, " -DLENGTH=", cut->length, " -DWINDOWS=",
-                                     window <= 2 * vector_lanes ? blocks(window, vector_lanes) : 0));
+            run_lines(queue, "kernels/resample/cpu_rows.cl", "resample_rows", {width(), std::size_t(cut->count), 1},
+                      detail::concat(" -DCOLUMNS=", cut->count, " -DLENGTH=", cut->length));
         } else {
             run_elements(queue, 1);
         }
@@ -208,14 +248,50 @@ private:
         return lines * shared + width * sizes_.taps[2] * taken < lines * width * sizes_.taps[2] * apart ? columns : 0;
     }
 
-    // By a CPU's kernel, whose work-items own blocks of `columns` places of some lines.
-    template <class... Arguments>
-    void run_lines(Queue& queue, const char* file, const char* kernel, std::size_t columns,
-                   const std::string& options, Arguments... arguments) const
+    // By cpu_windows.cl; false where what a vector takes lies too far apart, or vectors of channels do as well.
+    bool run_windows(Queue& queue) const
     {
-        const std::size_t width = static_cast<std::size_t>(sizes_.out[2]), parts = blocks(width, columns);
+        const int channels = channels_last_ ? static_cast<int>(std::min<cl_uint>(sizes_.channels, vector_lanes)) : 1;
+        const std::size_t elements = width() * static_cast<std::size_t>(channels);
+        const std::size_t read = static_cast<std::size_t>(sizes_.in[2]) * static_cast<std::size_t>(channels);
+        if (channels == vector_lanes || std::max(elements, read) >= 1 << 30)
+            return false;
+        const auto lanes = kept_lanes(axis_, *tables_[2], channels);
+        const auto windows = std::bit_ceil(blocks(static_cast<std::size_t>(lanes->span), vector_lanes));
+        if (windows > 8 * sizeof(float) / sizeof(Acc))   // vectors in registers
+            return false;
+        constexpr std::size_t columns = most_columns, block = columns / vector_lanes;
+        const std::size_t vectors = blocks(elements, vector_lanes);
+        int length = 64;
+        for (std::size_t i = 0; i < vectors; i += block) {
+            const std::size_t last = std::min(i + block, vectors) - 1;
+            length = std::max(length, lanes->lanes[vectors + last] - lanes->lanes[i]);
+        }
+        const auto [factors, numbers] = upload<Acc>(queue, std::array{std::span(lanes->weights)},
+                                                    std::array{std::span(lanes->lanes)});
+        run_lines(queue, "kernels/resample/cpu_windows.cl", "resample_windows", {elements, columns, 1},
+                  detail::concat(" -DCOLUMNS=", columns, " -DLENGTH=", std::bit_ceil(unsigned(length)), " -DWINDOWS=",
+                                 windows),
+                  numbers, factors, static_cast<cl_uint>(channels));
+        return true;
+    }
+
+    // How lines of y are cut: places, those of a work-item, elements of each.
+    struct Line {
+        std::size_t width, columns, channels;
+    };
+
+    std::size_t width() const { return static_cast<std::size_t>(sizes_.out[2]); }
+    Line pixels(std::size_t columns) const { return {width(), columns, sizes_.channels}; }
+
+    // By a CPU's kernel, whose work-items own blocks of some lines.
+    template <class... Arguments>
+    void run_lines(Queue& queue, const char* file, const char* kernel, const Line& line, const std::string& options,
+                   Arguments... arguments) const
+    {
+        const std::size_t parts = blocks(line.width, line.columns);
         const std::size_t lines = rows() * (channels_last_ ? images() : sizes_.planes);
-        const std::size_t line_elements = std::min(columns, width) * (channels_last_ ? sizes_.channels : 1);
+        const std::size_t line_elements = std::min(line.columns, line.width) * line.channels;
         // Some ten microseconds a work-item, but several for each core.
         const std::size_t most = lines * parts / (4 * std::size_t{queue.device().compute_units});
         const std::size_t each = std::min(blocks(8192, line_elements), std::max<std::size_t>(most, 1));
@@ -230,6 +306,7 @@ private:
     Tables<Acc> tables_;
     Sizes sizes_{};
     int taps_ = 0;   // of all places and axes, or 0
+    Axis axis_;      // x
     std::string options_;
 };
 

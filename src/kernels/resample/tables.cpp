@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 namespace clprim::detail {
@@ -172,8 +173,41 @@ TapTable<Acc> tap_table(const Resampling& how, std::int64_t in, std::int64_t out
     return backward ? transposed(table) : table;
 }
 
+template <class Acc>
+TapLanes<Acc> tap_lanes(const TapTable<Acc>& table, int channels)
+{
+    constexpr int vector = 16, none = 128;   // NO_TAP of cpu_windows.cl
+    const int width = table.places() * channels, vectors = (width + vector - 1) / vector;
+    TapLanes<Acc> t;
+    std::vector<cl_int> ends(vectors);
+    t.lanes.resize(vectors);
+    for (int i = 0; i < vectors; ++i) {
+        t.lanes[i] = table.begin(i * vector / channels) * channels;
+        ends[i] = table.end((std::min((i + 1) * vector, width) - 1) / channels) * channels;
+        t.span = std::max(t.span, ends[i] - t.lanes[i]);
+    }
+    if (t.span > none)
+        return t;
+    std::vector<unsigned char> lanes(std::size_t(table.taps) * vectors * vector, none);
+    t.weights.assign(lanes.size(), 0);
+    for (int o = 0; o < width; ++o)
+        for (int k = 0; k < table.count[o / channels]; ++k) {
+            const std::size_t at = std::size_t(k) * vectors * vector + o;
+            const int element = std::clamp(table.first[o / channels] + k, 0, table.size - 1) * channels + o % channels;
+            lanes[at] = static_cast<unsigned char>(element - t.lanes[o / vector]);
+            t.weights[at] = table.weights[std::size_t(k) * table.places() + o / channels];
+        }
+    t.lanes.insert(t.lanes.end(), ends.begin(), ends.end());
+    const std::size_t numbers = t.lanes.size();
+    t.lanes.resize(numbers + lanes.size() / sizeof(cl_int));
+    std::memcpy(&t.lanes[numbers], lanes.data(), lanes.size());
+    return t;
+}
+
 template struct TapTable<float>;
 template struct TapTable<double>;
+template TapLanes<float> tap_lanes(const TapTable<float>&, int);
+template TapLanes<double> tap_lanes(const TapTable<double>&, int);
 template TapTable<float> tap_table(const Resampling&, std::int64_t, std::int64_t, double, bool);
 template TapTable<double> tap_table(const Resampling&, std::int64_t, std::int64_t, double, bool);
 

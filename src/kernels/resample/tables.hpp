@@ -22,6 +22,17 @@ struct TapTable {
     int end(int o) const;
 };
 
+// The taps of an axis, whose places are `channels` neighbouring elements, by vectors of 16 elements for cpu_windows.cl:
+// what each vector reads lies in at most `span` neighbours.
+template <class Acc>
+struct TapLanes {
+    int span = 0;
+    std::vector<cl_int> lanes;      // as the kernel finds them
+    std::vector<Acc> weights;
+};
+template <class Acc>
+TapLanes<Acc> tap_lanes(const TapTable<Acc>& table, int channels);
+
 // Of y [out] from x [in], or of the gradient of x from that of y; `factor` as in Resampling::scale_factors. Coordinates
 // and weights are computed in Acc in PyTorch's order (ATen/native/UpSample.h): rounding chooses the same elements.
 template <class Acc>
