@@ -167,6 +167,36 @@ bool fits_field(const DepthwiseProblem& p, const Call& call, const Device& devic
     return fits && field.bytes(real_size) <= std::min<std::size_t>(device.local_memory, 128 * 1024);
 }
 
+// How cpu_depthwise_planes.cl takes a launch with channels innermost, whose planes stay in near caches.
+struct Planes {
+    static constexpr cl_long together = 7;   // TOGETHER there
+    cl_long blocks, pitch, each;
+    std::size_t bytes;
+
+    Planes(const DepthwiseProblem& p, DataType dtype, const Device& device)
+    {
+        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+        const cl_long items = 8 * static_cast<cl_long>(device.compute_units);
+        blocks = ceil_div(p.groups, vector);
+        pitch = std::max(p.out[1], together) + p.taps[1] - 1;
+        each = std::clamp<cl_long>(blocks * p.batch / items, 1, p.batch);
+        bytes = static_cast<std::size_t>(p.in[0] * pitch * vector) * size_of(real_type(dtype));
+    }
+    std::size_t items(const DepthwiseProblem& p) const
+    {
+        return static_cast<std::size_t>(blocks * ceil_div(p.batch, each));
+    }
+    bool fits(const DepthwiseProblem& p, const Device& device) const
+    {
+        const cl_long taps = p.taps[0];
+        bool fits = taps == p.taps[1] && (taps == 3 || taps == 5 || taps == 7) && p.in[0] > 0;
+        for (int i = 0; i < 2; ++i)
+            fits &= p.scale[i] == 1 && std::abs(p.step[i]) == 1;
+        return fits && bytes <= std::min<std::size_t>(device.local_memory, 128 * 1024) &&
+               items(p) >= 4 * std::size_t{device.compute_units};
+    }
+};
+
 constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl and cpu_depthwise_rows.cl
 
 void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
@@ -180,6 +210,14 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     Tensor result = call.result();
     result.offset += result_first;
     if (channels_last(call)) {
+        if (const Planes cut(p, call.dtype, queue.device()); cut.fits(p, queue.device())) {
+            const Program& by_planes =
+                queue.context().program("kernels/conv/cpu_depthwise_planes.cl",
+                                        dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]));
+            queue.launch(by_planes.kernel("conv_depthwise_planes"), Range::groups(cut.items(p)), source, call.w,
+                         call.bias, result, LocalMemory{cut.bytes}, cl_int(cut.pitch), cl_int(cut.each), p);
+            return;
+        }
         const cl_long taps = std::max<cl_long>(p.taps[0] * p.taps[1], 1);
         const auto pack = [&] {
             const Tensor packed = queue.context().empty({taps * p.groups}, real_type(call.dtype), queue);

@@ -9,8 +9,8 @@
 #define flags_double(flag) convert_long16(flag)
 #define NO_TAP 128   // in a lane: the place has fewer taps
 
-// Lanes of a vector by their numbers, which are less than 16. Written like this it becomes an instruction, while shuffle
-// of unknown lanes takes eight.
+// Lanes of a vector by their numbers, which are less than 16. Written like this it becomes one instruction, while
+// shuffle of unknown lanes takes eight.
 static inline sums_t exchanged(sums_t v, int16 lane)
 {
     return (sums_t)(v[lane.s0], v[lane.s1], v[lane.s2], v[lane.s3], v[lane.s4], v[lane.s5], v[lane.s6], v[lane.s7],
