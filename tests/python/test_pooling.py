@@ -41,6 +41,24 @@ def test_adaptive_pool2d(size, layout, channels):
     compare(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x)
 
 
+# CPUs add up columns of a row of windows first, as vectors, where there are planes for all cores.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("pool", [lambda t: F.adaptive_avg_pool2d(t, 7), lambda t: F.adaptive_avg_pool2d(t, (5, 60)),
+                                  lambda t: F.avg_pool2d(t, 5, 6, 2, count_include_pad=False),
+                                  lambda t: F.max_pool2d(t, 3, 2, 1)])
+@pytest.mark.parametrize("layout", [plain, last])
+def test_gradients_of_many_planes(pool, dtype, layout):
+    x = torch.randn(8, 40, 28, 41).to(dtype).to(memory_format=layout)
+    want, got = x.double().clone().requires_grad_(), x.to(device).requires_grad_()
+    y = pool(want)
+    g = torch.randn(y.shape).to(dtype)
+    y.backward(g.double())
+    result = pool(got)
+    result.backward(g.to(device))
+    assert_close(result.detach().cpu(), y.detach().to(dtype))
+    assert_close(got.grad.cpu(), want.grad.to(dtype))
+
+
 @pytest.mark.parametrize("layout, channels", [(plain, 3), (last3, 20)])
 def test_three_dimensions(layout, channels):
     x = torch.randn(2, channels, 6, 7, 8).to(memory_format=layout)

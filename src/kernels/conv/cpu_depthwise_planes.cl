@@ -1,5 +1,5 @@
-// Depthwise convolution on a CPU device, channels_last, small planes, taps that lie side by side and every column of the
-// source: 3x3, 5x5 or 7x7 (-DTAPS).
+// Depthwise convolution on a CPU device, channels_last, small planes, taps that lie side by side and every column of
+// the source: 3x3, 5x5 or 7x7 (-DTAPS).
 //
 // A work-item owns LANES channels of `each` images: their weights and the plane of the source, with zeros beside its
 // rows, stay in its near cache. A column is loaded once for all TOGETHER results of a row that it is a tap of.
@@ -30,7 +30,8 @@ void conv_depthwise_planes(const __global stored* source, ulong source_offset, c
 {
     const int height = p.out[0], width = p.out[1], rows = p.in[0], channels = p.groups;
     const int blocks = (channels + LANES - 1) / LANES, first = get_group_id(0) / blocks * each;
-    const int c = min((int)(get_group_id(0) % blocks) * LANES, channels - LANES), last = min(first + each, (int)p.batch);
+    const int c = min((int)(get_group_id(0) % blocks) * LANES, channels - LANES);
+    const int last = min(first + each, (int)p.batch);
     const int turn_y = p.step[0] < 0, turn_x = p.step[1] < 0;   // taps are in the order of their places in the source
     const int low_y = (int)p.shift[0] - turn_y * (TAPS - 1), low_x = (int)p.shift[1] - turn_x * (TAPS - 1);
     const long next = p.source_strides[3], next_result = p.result_strides[3];

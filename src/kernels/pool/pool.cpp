@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <clprim/copy.hpp>
+
 #include "kernels/team.hpp"
 #include "kernels/pointwise/iteration.hpp"
 #include "core/operands.hpp"
@@ -121,6 +123,30 @@ struct Pool {
     // Whether gradients may grow in memory: a CPU's caches hold them, and their dtype rounds no coarser than sums.
     bool sums_in_place() const { return cpu && size_of(dtype) >= 4; }
 
+    // Whether cpu_average_columns.cl takes averages: rows that fit its arrays, planes for all cores.
+    static constexpr int most_columns = 1024;
+    bool takes_columns(Queue& queue) const
+    {
+        const std::int64_t planes = std::int64_t(geometry.batch) * geometry.channels;
+        return cpu && !channels_last && is_floating_point(dtype) && !dilated(window) &&
+               std::max(geometry.in[2], geometry.out[2]) <= most_columns &&
+               planes >= 2 * std::int64_t(queue.device().compute_units);
+    }
+
+    template <class... Arguments>
+    void run_columns(Queue& queue, const std::string& name, const Arguments&... tensors) const
+    {
+        const std::string options = detail::concat(detail::define("X", dtype),
+                                                   detail::define_team({16, 1}, detail::accumulate_type(dtype)),
+                                                   " -DUNDILATED -DMOST=", most_columns,
+                                                   window.adaptive ? " -DADAPTIVE" : "", near() ? " -DNEAR" : "");
+        const std::int64_t planes = std::int64_t(geometry.batch) * geometry.channels,
+                           share = detail::divide_up(planes, 16 * std::int64_t(queue.device().compute_units));
+        queue.launch(queue.context().program("kernels/pool/cpu_average_columns.cl", options).kernel(name),
+                     Range::groups(detail::divide_up(planes, share)), tensors..., geometry, cl_ulong(planes),
+                     cl_ulong(share));
+    }
+
     Kernel& kernel(Queue& queue, const std::string& name, unsigned vec) const
     {
         const DataType acc = detail::accumulate_type(dtype);
@@ -161,6 +187,8 @@ struct Pool {
             const cl_uint bands = detail::divide_up(units * 4, geometry.batch);
             queue.launch(kernel(queue, name + "_bands", 1), Range::groups(geometry.batch * bands), tensors...,
                          grad_input, geometry, bands);
+        } else if (sums_in_place() && !maximum && takes_columns(queue)) {
+            run_columns(queue, name + "_columns", tensors..., grad_input);
         } else if (sums_in_place() && !channels_last && planes >= 2 * units) {
             queue.launch(kernel(queue, name + "_planes", 1), Range::groups(planes), tensors..., grad_input, geometry);
         } else {
@@ -202,6 +230,26 @@ void require_indices(const Tensor& indices, const Tensor& like)
             "max_pool: indices must be int64 with the output's shape and layout");
 }
 
+// Calls `backward` with both sides, on CPUs with copies in float32 of shorter floats: their kernels add up in memory.
+template <class Backward>
+void in_float32(Queue& queue, const Tensor& grad_output, const Tensor& grad_input, const Backward& backward)
+{
+    const auto dense = [](const Tensor& t) { return t.is_contiguous() || t.is_channels_last(); };
+    if (queue.device().kind != DeviceKind::cpu || !is_floating_point(grad_input.dtype) ||
+        size_of(grad_input.dtype) != 2 || grad_output.dtype != grad_input.dtype || !dense(grad_output) ||
+        !dense(grad_input))
+        return backward(grad_output, grad_input);
+    const auto wide = [&](const Tensor& like) {
+        const Tensor memory = queue.context().empty({like.numel()}, DataType::float32, queue);
+        return Tensor(memory.memory, memory.offset, DataType::float32, like.shape, like.strides);
+    };
+    const Tensor dy = wide(grad_output), dx = wide(grad_input);
+    if (dy.numel() != 0)
+        copy(queue, grad_output, dy);
+    backward(dy, dx);
+    copy(queue, dx, grad_input);
+}
+
 }  // namespace
 
 void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indices, const PoolWindow& window)
@@ -237,7 +285,9 @@ void max_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor& in
     if (grad_input.numel() == 0)
         return;
     require_indices(indices, grad_output);
-    Pool(queue, grad_input, grad_output, window).backward(queue, "max_pool_backward", grad_input, grad_output, indices);
+    in_float32(queue, grad_output, grad_input, [&](const Tensor& dy, const Tensor& dx) {
+        Pool(queue, dx, dy, window).backward(queue, "max_pool_backward", dx, dy, indices);
+    });
 }
 
 void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWindow& window)
@@ -248,6 +298,8 @@ void average_pool(Queue& queue, const Tensor& x, const Tensor& y, const PoolWind
     Pool pool(queue, x, y, window);
     if (pool.dilated(window) && !pool.channels_last)
         pool.team.vec = 1;   // the lanes along x walk neighbours
+    if (pool.team.vec == 1 && pool.takes_columns(queue))
+        return pool.run_columns(queue, "average_pool_columns", x, y);
     pool.forward(queue, "average_pool", y, x, y);
 }
 
@@ -257,7 +309,9 @@ void average_pool_backward(Queue& queue, const Tensor& grad_output, const Tensor
     if (grad_input.numel() == 0)
         return;
     require(!Pool::dilated(window), "average_pool_backward: dilation is not supported");
-    Pool(queue, grad_input, grad_output, window).backward(queue, "average_pool_backward", grad_input, grad_output);
+    in_float32(queue, grad_output, grad_input, [&](const Tensor& dy, const Tensor& dx) {
+        Pool(queue, dx, dy, window).backward(queue, "average_pool_backward", dx, dy);
+    });
 }
 
 }  // namespace clprim
