@@ -55,3 +55,16 @@ def test_a_masked_value_is_converted(index, device):
     with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Half"):
         x = torch.zeros(3, device=device)
         x[torch.tensor([0, 1], device=device)] = torch.ones(2, device=device, dtype=torch.float16)
+
+
+# CPUs fill every dtype by the bits of its elements.
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16,
+                                   torch.bfloat16, torch.float64, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("shape, mask", [((3, 4, 33, 17), (3, 1, 1, 17)), ((40, 33), (40, 1)), ((7, 5, 64), ())])
+def test_masks_that_spread(shape, mask, dtype):
+    x, m = (torch.randn(shape) * 9).to(dtype), torch.rand(mask) > 0.4
+    for value in (0, True, float("nan"))[:3 if dtype.is_floating_point else 2]:
+        for layout in (lambda t: t, lambda t: t.transpose(-1, -2).contiguous().transpose(-1, -2)):
+            want, got = layout(x.clone()), layout(x.to(device))
+            got.masked_fill_(m.to(device), value)
+            assert_close(got.cpu(), want.masked_fill_(m, value), rtol=0, atol=0, equal_nan=True)
