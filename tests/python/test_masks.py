@@ -1,6 +1,7 @@
 """Masks and the positions of what is set against PyTorch on the CPU."""
 import pytest
 import torch
+from torch.testing import assert_close
 
 from comparison import compare, device
 from test_indexing import DTYPES, make
