@@ -365,3 +365,16 @@ def test_many_short_blocks(shape, times, dtype):
     expected = torch.zeros(*shape[:-1], times, shape[-1] + 1, dtype=dtype)
     expected[..., 1:] = x.unsqueeze(-2)
     same(wide.cpu(), expected)
+
+
+# CPUs fill long rows one by one, and pieces of very long ones.
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.float32, torch.int64, torch.complex128])
+def test_fills_of_rows(dtype):
+    for shape, part in (((5, 40), (slice(None), slice(1, None, 2))), ((3, 33000), (slice(1, 3), slice(0, 32770))),
+                        ((4, 6, 3, 37), (slice(1, 3), slice(None, None, 2), slice(None), slice(2, 30))),
+                        ((40000,), (slice(1, None, 2),)), ((7, 50), (slice(None), slice(3, 6)))):
+        want = torch.zeros(shape, dtype=dtype)
+        got = want.to(device)
+        want[part].fill_(3)
+        got[part].fill_(3)
+        assert torch.equal(got.cpu(), want)

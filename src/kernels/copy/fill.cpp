@@ -78,21 +78,23 @@ void append(std::vector<std::byte>& bytes, T value)
     std::memcpy(bytes.data() + end, &value, sizeof value);
 }
 
-enum class Access { dense, strided };
+enum class Access { dense, strided, rows };
+constexpr std::array access_names = {"fill_dense", "fill_strided", "fill_rows"};
 
 // The size of an element is all that matters to the kernels, and how many axes there can be: 2, 3, 4 or 8.
 Kernel& kernel_for(Context& context, std::size_t element_size, bool wide, Access access, std::size_t rank)
 {
     constexpr std::array names = {"uint8", "uint16", "uint32", "uint64", "raw128"};
     const auto log_size = static_cast<std::size_t>(std::countr_zero(element_size));
-    static KernelTable<names.size() * 4 * 9> table;
+    static KernelTable<names.size() * 2 * access_names.size() * 9> table;
     const std::size_t axes = rank <= 2 ? 2 : rank <= 4 ? rank : max_rank;
-    const std::size_t key = (log_size * 4 + (wide ? 2 : 0) + static_cast<std::size_t>(access)) * 9 + axes;
+    const auto way = static_cast<std::size_t>(access);
+    const std::size_t key = ((log_size * 2 + (wide ? 1 : 0)) * access_names.size() + way) * 9 + axes;
     return table.get(context, key, [&]() -> Kernel& {
         const std::string flags = std::string("-DD=") + names[log_size] + (wide ? " -DINDEX=ulong" : " -DINDEX=uint") +
                                   " -DAXES=" + std::to_string(axes);
-        return context.program("kernels/copy/fill.cl", flags)
-            .kernel(access == Access::dense ? "fill_dense" : "fill_strided");
+        return context.program(access == Access::rows ? "kernels/copy/cpu_fill_rows.cl" : "kernels/copy/fill.cl", flags)
+            .kernel(access_names[way]);
     });
 }
 
@@ -101,6 +103,20 @@ void launch(Queue& queue, const Tensor& target, const CopySpace& space, std::spa
 {
     const bool cpu = queue.device().kind == DeviceKind::cpu;
     const std::int64_t count = space.numel(), rows = count / space.shape[0];
+    constexpr std::int64_t long_row = 16, chunk = 16384;   // CHUNK in fill.cl
+    if (cpu && space.shape[0] >= long_row) {
+        const std::int64_t each = std::max<std::int64_t>(1, chunk / space.shape[0]);
+        const auto blocks = static_cast<std::size_t>((space.shape[0] + chunk - 1) / chunk);
+        Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::rows, space.rank()))
+            .arg(target)
+            .arg(SpaceArgument<Index>(space))
+            .arg(static_cast<cl_int>(space.rank()))
+            .arg(static_cast<Index>(rows))
+            .set(element.size(), element.data())
+            .arg(static_cast<Index>(each))
+            .run(Range::groups({blocks, static_cast<std::size_t>((rows + each - 1) / each), 1}, {1, 1, 1}));
+        return;
+    }
     Launch(queue, kernel_for(queue.context(), element.size(), sizeof(Index) == 8, Access::strided, space.rank()))
         .arg(target)
         .arg(SpaceArgument<Index>(space))
