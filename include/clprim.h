@@ -132,6 +132,8 @@ typedef struct clprim_session_options {
     int no_recording;            /* every run goes node by node */
     int high_priority;           /* before sessions without, where the driver knows of priorities */
     const char* programs;        /* a folder of `clprim prepare`, as for clprim_use_programs; NULL: none */
+    unsigned threads;            /* kernels run on at most so many compute units of a CPU; 0: all */
+    void* opencl_queue;          /* an in-order cl_command_queue of the device's cl_context to enqueue to; NULL: ours */
 } clprim_session_options;
 clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
                                          clprim_session** session);
@@ -162,6 +164,12 @@ typedef struct clprim_binding {
 /* Computes the outputs that are named, each once. Enqueues; clprim_tensor_data waits. */
 clprim_status clprim_session_run(clprim_session* session, const clprim_binding* inputs, size_t input_count,
                                  clprim_binding* outputs, size_t output_count);
+
+/* The same, and an output whose tensor is not NULL is written to that tensor's memory: one of the output's type and
+ * shape that clprim_tensor_adopt, clprim_tensor_create or an earlier run made, each tensor once. What
+ * clprim_tensor_data gave for it before is no longer valid. */
+clprim_status clprim_session_run_into(clprim_session* session, const clprim_binding* inputs, size_t input_count,
+                                      clprim_binding* outputs, size_t output_count);
 
 /* Ends the runs that are under way in other threads before their next node: they return CLPRIM_CANCELLED. */
 void clprim_session_cancel(clprim_session* session);

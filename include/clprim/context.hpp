@@ -16,6 +16,10 @@ public:
     static Context& get(int device_index = 0);
     static Context& get(std::string_view device);
     static bool created(int device_index) noexcept;   // whether get was called for it
+    // The same for a device of so many of this one's compute units, which a driver of CPUs runs on as many threads. It
+    // has memory and programs of its own, is kept until the process ends, and is not among devices(). This context
+    // itself where the device has no more. Throws InvalidArgument for 0, NotSupported where the driver cannot divide.
+    Context& with_threads(unsigned threads);
 
     Context(const Context&) = delete;
     ~Context();
@@ -26,6 +30,7 @@ public:
     // Queues. Queue 0 is the default; new_queue takes one from a fixed round-robin pool, so ids stay small.
     Queue& queue(int id = 0);
     Queue& new_queue();
+    Queue& add_queue(const cl::CommandQueue& queue);   // a program's own, once for each: adopt (clprim/interop.hpp)
     int queue_count() const;
     void finish();                       // waits for every queue; throws deferred errors
 

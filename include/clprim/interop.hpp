@@ -6,6 +6,7 @@
 //     softmax(queue, x, x, 1);
 //     const Event done = queue.record();                                  // done.handle()() is a cl_event for them
 //     const OpenCLMemory y = memory_of(tensor);                          // a cl_mem and where a tensor lies in it
+//     softmax(adopt(context, their_queue), x, x, 1);                      // on their queue: no event is needed
 //
 // Context::handle, Queue::handle, Device::handle and Event::handle give the objects themselves. Whoever keeps one
 // longer than clprim's object retains it. A tensor's cl_mem holds other tensors too: work on its bytes alone.
@@ -29,6 +30,12 @@ Tensor adopt(Context& context, cl_mem buffer, DataType dtype, const Dims& shape,
 
 // For Queue::wait_for and Event::wait; retained. Of any context, other drivers' too. Throws InvalidArgument for null.
 Event adopt(cl_event event);
+
+// A queue of the caller's for the library's commands, behind what is enqueued there and ahead of what will be: an
+// in-order queue of the context's cl_context and device. It is retained until the process ends; the same handle gives
+// the same Queue. Times of commands (Event::elapsed_ms, profiles) need CL_QUEUE_PROFILING_ENABLE. Throws
+// InvalidArgument for what is no such queue, NotSupported for one that is out of order and for a 33rd.
+Queue& adopt(Context& context, cl_command_queue queue);
 
 struct OpenCLMemory {
     cl_mem buffer = nullptr;

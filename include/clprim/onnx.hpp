@@ -94,6 +94,12 @@ struct SessionOptions {
     // Where the device's driver knows of it, what the session enqueues goes before what sessions of normal priority do.
     // Sessions of one priority share a queue.
     bool high_priority = false;
+    // Kernels run on at most so many compute units of a device that the driver divides, threads of a CPU: the session
+    // then has a context of its own (Session::context), whose memory bound outputs must be. 0: all.
+    unsigned threads = 0;
+    // What the session enqueues goes here in place of the context's usual queue: one of the context, such as a
+    // program's own (adopt, clprim/interop.hpp). Not together with high_priority or threads.
+    Queue* queue = nullptr;
     // A folder of `clprim prepare`, as use_programs takes it (clprim/runtime.hpp); empty: none.
     std::filesystem::path programs;
 };

@@ -102,6 +102,7 @@ private:
 class Queue {
 public:
     Queue(Context& context, int id, bool profiling);
+    Queue(Context& context, int id, cl::CommandQueue theirs);
     Queue(const Queue&) = delete;
     ~Queue();
 

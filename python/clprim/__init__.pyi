@@ -213,7 +213,7 @@ class NodeTime:
 class Session:
     def __init__(self, model: Any, device: DeviceLike = None, *, optimize: bool = True, profile: bool = False,
                  sizes: Mapping[str, int] = ..., record: bool = True, high_priority: bool = False,
-                 programs: str | PathLike[str] | None = None) -> None: ...
+                 programs: str | PathLike[str] | None = None, threads: int = 0, cl_queue: int = 0) -> None: ...
     @staticmethod
     def prepare(model: str | PathLike[str], folder: str | PathLike[str] | None = None, *,
                 shapes: Mapping[str, Sequence[int]] = ..., batch: int | None = None, device: str | None = None,

@@ -9,6 +9,9 @@
 #include <set>
 #include <vector>
 
+#include <clprim/copy.hpp>
+#include <clprim/interop.hpp>
+
 #include "onnx/graph.hpp"
 
 using namespace clprim;
@@ -105,6 +108,26 @@ Session::Values values_from(const clprim_session& session, const clprim_binding*
     return values;
 }
 
+// The device memory of a tensor that a run writes to: its own, as others must not change with it (an output may be a
+// constant of the session, or what was an input). Elements kept on the host would be stale afterwards.
+Tensor memory_to_write(clprim_tensor& tensor, Queue& queue)
+{
+    const std::lock_guard lock(tensor.mutex);
+    const Value& value = tensor.value;
+    require(value.is_tensor() && value.type() != ElementType::string, "a tensor of strings or none cannot be written");
+    Tensor memory;
+    if (value.on_device() && value.owns_memory()) {
+        memory = value.device(queue);
+    } else {
+        memory = queue.context().empty(value.shape(), storage_type(value.type()), queue);
+        copy(queue, value.device(queue), memory);
+    }
+    tensor.value = Value(memory, value.type());
+    tensor.queue = &queue;
+    tensor.row_major = {};
+    return tensor.value.device(queue);
+}
+
 std::vector<std::string> names_from(const clprim_session& session, const clprim_binding* outputs, size_t count)
 {
     require_count("output_count", count, session.outputs.size(), "outputs");
@@ -160,6 +183,9 @@ clprim_status clprim_session_create_with(const char* path, const char* device, c
             chosen.record = !options->no_recording;
             chosen.high_priority = options->high_priority != 0;
             chosen.programs = options->programs ? options->programs : "";
+            chosen.threads = options->threads;
+            if (options->opencl_queue)
+                chosen.queue = &adopt(context_of(device), static_cast<cl_command_queue>(options->opencl_queue));
         }
         *session = new clprim_session(std::move(model), context_of(device), chosen);
     });
@@ -249,6 +275,27 @@ clprim_status clprim_session_run(clprim_session* session, const clprim_binding* 
             made.emplace_back(new clprim_tensor{results.at(name), &session->session.queue()});
         for (size_t i = 0; i < output_count; ++i)
             outputs[i].tensor = made[i].release();
+    });
+}
+
+clprim_status clprim_session_run_into(clprim_session* session, const clprim_binding* inputs, size_t input_count,
+                                      clprim_binding* outputs, size_t output_count)
+{
+    return guarded(__func__, [&] {
+        require_handle(session);
+        RunOptions options{.outputs = names_from(*session, outputs, output_count), .bound = {}, .to_host = {}};
+        for (size_t i = 0; i < output_count; ++i)   // before inputs, which may be the same tensors, share their memory
+            if (outputs[i].tensor)
+                options.bound.emplace(outputs[i].name, memory_to_write(*outputs[i].tensor, session->session.queue()));
+        const Session::Values values = values_from(*session, inputs, input_count);
+        const Session::Values results = session->session.run(values, options);
+        std::vector<std::unique_ptr<clprim_tensor>> made(output_count);
+        for (size_t i = 0; i < output_count; ++i)
+            if (!outputs[i].tensor)
+                made[i].reset(new clprim_tensor{results.at(outputs[i].name), &session->session.queue()});
+        for (size_t i = 0; i < output_count; ++i)
+            if (made[i])
+                outputs[i].tensor = made[i].release();
     });
 }
 

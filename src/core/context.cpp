@@ -10,6 +10,7 @@
 #include <core/at_exit.hpp>
 #include <core/adopted_context.hpp>
 #include <core/caching_allocator.hpp>
+#include <core/device_part.hpp>
 #include <core/environment.hpp>
 #include <core/event_bridge.hpp>
 #include <core/poison.hpp>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int max_devices = 64;
 constexpr int pool_size = 32;   // queues of new_queue() besides queue 0
+constexpr int most_adopted = 32;
 
 std::mutex registry_mutex;
 // Never destroyed: drivers may be unloaded before static destructors run.
@@ -74,7 +76,8 @@ cl::Context context_for(const Device& device)
         return found->second;
     static auto* const shared = new std::map<cl_platform_id, cl::Context>;
     cl_int code = CL_SUCCESS;
-    if (shares_context(device)) {
+    const bool listed = std::ranges::any_of(devices(), [&](const Device& d) { return d.handle() == device.handle(); });
+    if (listed && shares_context(device)) {
         if (const auto found = shared->find(device.platform()); found != shared->end())
             return found->second;
         std::vector<cl_device_id> ids;
@@ -104,7 +107,7 @@ struct Context::State {
     ProgramCache programs;
     CachingAllocator allocator;
     std::mutex mutex;
-    std::array<std::atomic<Queue*>, pool_size + 1> queues{};
+    std::array<std::atomic<Queue*>, 1 + pool_size + most_adopted> queues{};   // those of the program's own last
     std::atomic<int> queue_count{0};
     std::atomic<unsigned> next_queue{0};
 };
@@ -159,6 +162,26 @@ void detail::adopt_context(const cl::Context& context, const std::vector<cl_devi
 
 Context& Context::get(std::string_view device) { return get(find_device(device)); }
 
+Context& Context::with_threads(unsigned threads)
+{
+    require(threads > 0, "with_threads: 0 threads compute nothing");
+    if (threads >= device().compute_units)
+        return *this;
+    // Devices of few units have the last of the numbers, which none of devices() has.
+    static auto* const parts = new std::map<std::pair<int, unsigned>, Context*>;
+    const std::lock_guard lock(registry_mutex);
+    Context*& known = (*parts)[{device().index, threads}];
+    if (known)
+        return *known;
+    const int index = max_devices - static_cast<int>(parts->size());
+    require<NotSupported>(index >= static_cast<int>(devices().size()), "with_threads: clprim serves at most ",
+                          max_devices, " devices");
+    auto* const part = new Device(detail::part_of(device(), threads, index));
+    known = new Context(*part);
+    registry[static_cast<std::size_t>(index)].store(known, std::memory_order_release);
+    return *known;
+}
+
 bool Context::created(int device_index) noexcept
 {
     return device_index >= 0 && device_index < max_devices && registry[device_index].load() != nullptr;
@@ -169,9 +192,10 @@ const cl::Context& Context::handle() const { return state_->handle; }
 
 Queue& Context::queue(int id)
 {
+    if (id >= 0 && id <= pool_size + most_adopted)
+        if (Queue* queue = state_->queues[id].load(std::memory_order_acquire)) [[likely]]
+            return *queue;
     require(id >= 0 && id <= pool_size, "queue ", id, " is out of range 0 to ", pool_size);
-    if (Queue* queue = state_->queues[id].load(std::memory_order_acquire)) [[likely]]
-        return *queue;
     std::lock_guard lock(state_->mutex);
     // All queues up to this one, so that ids below queue_count() always exist.
     for (int i = state_->queue_count; i <= id; ++i) {
@@ -185,12 +209,30 @@ Queue& Context::new_queue()
 {
     return queue(1 + 2 * static_cast<int>(state_->next_queue++ % (pool_size / 2)));   // even ids have high priority
 }
+
+Queue& Context::add_queue(const cl::CommandQueue& queue)
+{
+    const std::lock_guard lock(state_->mutex);
+    for (int id = pool_size + 1; id <= pool_size + most_adopted; ++id) {
+        auto& slot = state_->queues[id];
+        Queue* const known = slot.load();
+        if (known && known->handle()() == queue())
+            return *known;
+        if (!known) {
+            slot.store(new Queue(*this, id, queue), std::memory_order_release);
+            return *slot.load();
+        }
+    }
+    throw NotSupported("a device has at most " + std::to_string(most_adopted) + " queues of the program's own");
+}
+
 int Context::queue_count() const { return state_->queue_count; }
 
 void Context::finish()
 {
-    for (int i = 0; i < queue_count(); ++i)
-        queue(i).finish();
+    for (const auto& slot : state_->queues)
+        if (Queue* const queue = slot.load(std::memory_order_acquire))
+            queue->finish();
 }
 
 Block* Context::allocate_block(std::size_t bytes, Queue& queue)

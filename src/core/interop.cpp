@@ -64,6 +64,33 @@ Event adopt(cl_event event)
     return Event(cl::Event(event, true));
 }
 
+namespace {
+
+template <class T>
+T of_queue(cl_command_queue queue, cl_command_queue_info what)
+{
+    T value{};
+    const cl_int code = clGetCommandQueueInfo(queue, what, sizeof value, &value, nullptr);
+    require(code == CL_SUCCESS, "adopt: the handle is not an OpenCL command queue (clGetCommandQueueInfo: ", code, ")");
+    return value;
+}
+
+}  // namespace
+
+Queue& adopt(Context& context, cl_command_queue queue)
+{
+    require(queue != nullptr, "adopt: the queue is null");
+    require(of_queue<cl_context>(queue, CL_QUEUE_CONTEXT) == context.handle()(),
+            "adopt: the queue belongs to another cl_context than the device's (Context::handle); make it there, or "
+            "give clprim its context by use_context before first use");
+    require(of_queue<cl_device_id>(queue, CL_QUEUE_DEVICE) == context.device().handle(),
+            "adopt: the queue is another device's");
+    require<NotSupported>(
+        !(of_queue<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES) & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
+        "adopt: the queue is out of order; the library's commands follow each other");
+    return context.add_queue(cl::CommandQueue(queue, true));
+}
+
 OpenCLMemory memory_of(const Tensor& tensor)
 {
     tensor.check("memory_of", "the tensor");

@@ -76,6 +76,11 @@ Queue::Queue(Context& context, int id, bool profiling) : context_(context), id_(
     check_opencl(code, "clCreateCommandQueue");
 }
 
+Queue::Queue(Context& context, int id, cl::CommandQueue theirs)
+    : context_(context), id_(id), handle_(std::move(theirs)), lent_(true)
+{
+}
+
 Queue::~Queue() = default;
 
 const Device& Queue::device() const { return context_.device(); }

@@ -55,6 +55,16 @@ Value bound_to(const std::string& name, const Tensor& memory, const Value& resul
     return {memory, result.type()};
 }
 
+int queue_for(const SessionOptions& options, const Context& context)
+{
+    if (!options.queue)
+        return options.high_priority ? high_priority_queue : 0;
+    require(!options.high_priority && !options.threads,
+            "SessionOptions::queue goes neither with high_priority nor with threads");
+    require(&options.queue->context() == &context, "SessionOptions::queue: the queue is another device's");
+    return options.queue->id();
+}
+
 // A session with a queue of its own runs behind what the usual queue has, and what that gets later runs behind it.
 void run_behind(Queue& queue, Queue& other, const std::vector<Value>& values)
 {
@@ -70,8 +80,8 @@ void run_behind(Queue& queue, Queue& other, const std::vector<Value>& values)
 
 struct Session::State {
     State(std::shared_ptr<const Model> model, Context& context_, const SessionOptions& options_)
-        : context(context_), options(options_), metadata(model->metadata), files(model->files),
-          queue_id(options.high_priority ? high_priority_queue : 0),
+        : context(options_.threads ? context_.with_threads(options_.threads) : context_), options(options_),
+          metadata(model->metadata), files(model->files), queue_id(queue_for(options_, context_)),
           profile(options.profile ? std::make_unique<NodeProfile>() : nullptr)
     {
         if (!options.programs.empty())

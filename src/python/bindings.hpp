@@ -29,6 +29,7 @@ struct Released {
 
 void bind_errors(py::module_& m);
 void bind_devices(py::module_& m);
+void bind_dlpack(py::module_& m);
 void bind_tensors(py::module_& m);
 void bind_functions(py::module_& m);
 void bind_onnx(py::module_& m);

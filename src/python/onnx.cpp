@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include <clprim/interop.hpp>
 #include <clprim/onnx.hpp>
 #include <clprim/onnx_operator.hpp>
 
@@ -258,10 +259,13 @@ void bind_onnx(py::module_& m)
     py::class_<BoundSession>(m, "Session", "A model made ready for a device; run may be called from several threads.")
         .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
                          const std::map<std::string, std::int64_t>& sizes, bool record, bool high_priority,
-                         const py::object& programs) {
+                         const py::object& programs, unsigned threads, std::uintptr_t cl_queue) {
                  OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
-                 SessionOptions options{optimize, profile, sizes, record, high_priority, {}};
+                 SessionOptions options{.optimize = optimize, .profile = profile, .sizes = sizes, .record = record,
+                                        .high_priority = high_priority, .threads = threads, .programs = {}};
+                 if (cl_queue)
+                     options.queue = &adopt(context, reinterpret_cast<cl_command_queue>(cl_queue));
                  if (!programs.is_none())
                      options.programs = path_of(programs);
                  const Released released;
@@ -270,6 +274,9 @@ void bind_onnx(py::module_& m)
              py::arg("model"), py::arg("device") = py::none(), py::kw_only(), py::arg("optimize") = true,
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
              py::arg("record") = true, py::arg("high_priority") = false, py::arg("programs") = py::none(),
+             py::arg("threads") = 0, py::arg("cl_queue") = 0,
+             "threads: kernels run on at most so many compute units (0: all). cl_queue: an in-order cl_command_queue "
+             "of\nthe device's cl_context (its handle as a number) that the session enqueues to.\n"
              "programs: a folder that Session.prepare wrote. high_priority: before other sessions, where the driver "
              "knows of it. "
              "sizes: numbers for dynamic sizes that the model names. record: runs that are alike are recorded and "

@@ -160,8 +160,11 @@ void bind_tensor(py::module_& m)
             },
             py::arg("dtype") = py::none(), py::arg("copy") = py::none())
         .def(
-            "__dlpack__", [](const Tensor& t, const py::kwargs&) { return tensor_numpy(t).attr("__dlpack__")(); },
-            "A copy on the host.")
+            "__dlpack__",
+            [](const py::object& t, const py::kwargs& options) {
+                return py::module_::import("clprim._dlpack").attr("exported")(t, **options);
+            },
+            "A copy on the host; with dl_device=(4, index of the device), kDLOpenCL, the memory itself.")
         .def("__dlpack_device__", [](const Tensor&) { return py::make_tuple(1, 0); })
         .def("write", &write, py::arg("array"), "Takes the elements of an array of the same shape and dtype.")
         .def(

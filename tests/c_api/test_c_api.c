@@ -109,6 +109,56 @@ static void test_session(void)
     clprim_session_free(session);
 }
 
+/* Outputs in memory of the caller's. */
+static void test_run_into(void)
+{
+    const float values[] = {1, 2.5f, -3}, zeros[] = {0, 0, 0};
+    const int64_t shape[] = {3}, other[] = {2};
+    const char* word = "a";
+    const void* data = NULL;
+    void *buffer = NULL, *again = NULL;
+    size_t offset = 0;
+    clprim_tensor *x = NULL, *y = NULL, *small = NULL, *text = NULL;
+    clprim_session* session = NULL;
+    clprim_binding in = {"x", NULL}, out = {"y", NULL};
+
+    CHECK(clprim_session_create_from_memory(model, sizeof model, NULL, NULL, &session) == CLPRIM_OK);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, zeros, &y) == CLPRIM_OK);
+    CHECK(clprim_tensor_create(CLPRIM_FLOAT32, other, 1, zeros, &small) == CLPRIM_OK);
+    CHECK(clprim_tensor_create_strings(NULL, 0, &word, &text) == CLPRIM_OK);
+    in.tensor = x;
+    out.tensor = y;
+    for (int run = 0; run < 5; ++run) { /* recorded and replayed from the third on */
+        CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_OK && out.tensor == y);
+        CHECK(clprim_tensor_data(y, &data) == CLPRIM_OK && ((const float*)data)[1] == 5);
+        CHECK(clprim_tensor_buffer(y, NULL, &again, &offset) == CLPRIM_OK && (run == 0 || again == buffer));
+        buffer = again;
+    }
+    out.tensor = x; /* the input's own memory */
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_OK && out.tensor == x);
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_OK);
+    CHECK(clprim_tensor_data(x, &data) == CLPRIM_OK);
+    CHECK(((const float*)data)[0] == 4 && ((const float*)data)[2] == -12);
+    CHECK(clprim_tensor_data(y, &data) == CLPRIM_OK && ((const float*)data)[0] == 2);
+    out.tensor = small;
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT && out.tensor == small);
+    out.tensor = text;
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    out.tensor = NULL;
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 1) == CLPRIM_OK && out.tensor != NULL && out.tensor != x);
+    clprim_tensor_free(out.tensor);
+    out.tensor = y;
+    CHECK(clprim_session_run_into(NULL, &in, 1, &out, 1) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run_into(session, &in, 1, &out, 0) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(clprim_session_run_into(session, &in, 1, NULL, 1) == CLPRIM_INVALID_ARGUMENT);
+    clprim_tensor_free(x);
+    clprim_tensor_free(y);
+    clprim_tensor_free(small);
+    clprim_tensor_free(text);
+    clprim_session_free(session);
+}
+
 static void test_session_options(void)
 {
     const char *path = "test_c_api.onnx", *trace = "test_c_api.json";
@@ -116,10 +166,14 @@ static void test_session_options(void)
     const int64_t shape[] = {3};
     const clprim_size unknown = {"rows", 3};
     clprim_session_options options = {.profile = 1}, wrong = {.sizes = &unknown, .size_count = 1};
-    clprim_session_options others = {.no_recording = 1, .high_priority = 1}, nowhere = {.programs = "no_such_folder"};
+    clprim_session_options others = {.no_recording = 1, .high_priority = 1}, one = {.threads = 1},
+                           nowhere = {.programs = "no_such_folder"};
     clprim_tensor* x = NULL;
     clprim_session* session = NULL;
     clprim_binding in = {"x", NULL}, out = {"y", NULL};
+    clprim_session_options queue = {0};
+    clprim_opencl opencl;
+    const void* data = NULL;
     char text[16] = "";
     FILE* file = fopen(path, "wb");
 
@@ -129,6 +183,22 @@ static void test_session_options(void)
     CHECK(clprim_session_create_with(path, NULL, NULL, &session) == CLPRIM_OK);
     CHECK(clprim_session_trace(session, trace) == CLPRIM_INVALID_ARGUMENT);
     clprim_session_free(session);
+    /* A driver that does not divide its devices says so. */
+    if (clprim_session_create_with(path, NULL, &one, &session) != CLPRIM_NOT_SUPPORTED) {
+        CHECK(clprim_tensor_create(CLPRIM_FLOAT32, shape, 1, values, &x) == CLPRIM_OK);
+        in.tensor = x;
+        CHECK(clprim_session_run(session, &in, 1, &out, 1) == CLPRIM_OK);
+        CHECK(clprim_tensor_data(out.tensor, &data) == CLPRIM_OK && ((const float*)data)[2] == -6);
+        clprim_tensor_free(out.tensor);
+        clprim_tensor_free(x);
+        clprim_session_free(session);
+    }
+    CHECK(clprim_opencl_get(NULL, &opencl) == CLPRIM_OK);
+    queue.opencl_queue = opencl.queue;
+    CHECK(clprim_session_create_with(path, NULL, &queue, &session) == CLPRIM_OK);
+    clprim_session_free(session);
+    queue.threads = 1;
+    CHECK(clprim_session_create_with(path, NULL, &queue, &session) == CLPRIM_INVALID_ARGUMENT);
     CHECK(clprim_session_create_with(path, NULL, &options, &session) == CLPRIM_OK);
     CHECK(clprim_session_metadata(session, "author") == NULL);
     clprim_session_cancel(session); /* nothing is under way */
@@ -380,6 +450,7 @@ int main(void)
     test_devices();
     test_tensors();
     test_session();
+    test_run_into();
     test_session_options();
     test_runtime();
     test_null();

@@ -141,6 +141,8 @@ TEST_F(WrongCallsTest, DevicesAndOpenCL)
         {"adopt strides beyond", [&] { adopt(context, buffer(), DataType::float32, {2, 2}, 0, {huge, 1}); }},
         {"adopt too few strides", [&] { adopt(context, buffer(), DataType::float32, {2, 2}, 0, {1}); }},
         {"adopt no type", [&] { adopt(context, buffer(), unknown, {4}); }},
+        {"adopt no queue", [&] { adopt(context, static_cast<cl_command_queue>(nullptr)); }},
+        {"with_threads of none", [&] { context.with_threads(0); }},
         {"adopt no event", [&] { adopt(static_cast<cl_event>(nullptr)); }},
         {"memory_of nothing", [&] { memory_of(none); }},
         {"host_address of nothing", [&] { host_address(none); }},

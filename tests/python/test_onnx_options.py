@@ -94,6 +94,29 @@ def test_high_priority():
             np.testing.assert_array_equal(value, expected[name])
 
 
+def test_threads():
+    """A session on one of a CPU's cores: right, on a device of its own, and not with two cores' worth of work."""
+    context = clprim.Context()
+    if not context.is_cpu or context.device.compute_units < 2:
+        pytest.skip("a CPU device of two compute units")
+    model = small()
+    expected = clprim.Session(model).run({"x": X})
+    one = clprim.Session(model, threads=1)
+    assert one.device.compute_units == 1 and one.device.id != context.device.id
+    for given in (X, clprim.Tensor(X), X, X):
+        for name, value in one.run({"x": given}).items():
+            np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6)
+    assert clprim.Session(model, threads=1).device.id == one.device.id
+    assert clprim.Session(model, threads=1000).device.id == context.device.id     # all there are
+    bound = clprim.Tensor.empty((2, 16, 1, 1))
+    with pytest.raises(clprim.InvalidArgument, match="another device"):
+        one.run_values({"x": X}, bound={one.output_names[0]: bound})
+    with pytest.raises(TypeError):
+        clprim.Session(model, threads=-1)
+    with pytest.raises(clprim.InvalidArgument, match="neither"):
+        clprim.Session(model, threads=1, cl_queue=context.cl_queue)
+
+
 def python(code, **environment):
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True,
                           env={**os.environ, **environment})

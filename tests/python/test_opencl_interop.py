@@ -67,6 +67,29 @@ handle, offset = y.cl_mem
 read = np.empty((10, 10), "f")
 cl.enqueue_copy(queue, read, cl.Buffer.from_int_ptr(handle), src_offset=offset)
 np.testing.assert_allclose(read, expected @ expected)
+their_queue = cl.CommandQueue(context, device)
+import onnx
+from onnx import helper
+ports = [helper.make_tensor_value_info(name, 1, ["n", 10]) for name in "xy"]
+graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "g", ports[:1], ports[1:])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+session = clprim.Session(model, cl_queue=their_queue.int_ptr)
+kernel = cl.Kernel(program, "f")
+for turn in range(5):     # the kernel before it and the copy behind it are ordered by the queue alone
+    kernel(their_queue, (100,), None, buffer)
+    out = session.run_values({"x": x})["y"]
+    handle, offset = out.tensor().cl_mem
+    cl.enqueue_copy(their_queue, read, cl.Buffer.from_int_ptr(handle), src_offset=offset)
+    np.testing.assert_array_equal(read, 2 * np.arange(100, dtype="f").reshape(10, 10))
+mixed = cl.CommandQueue(context, device, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+foreign = cl.CommandQueue(cl.Context([device]), device)
+for wrong, what in ((mixed, "out of order"), (foreign, "another cl_context")):
+    try:
+        clprim.Session(model, cl_queue=wrong.int_ptr)
+    except clprim.Error as error:
+        assert what in str(error), error
+    else:
+        raise AssertionError(what)
 print("same")
 """
 
@@ -76,3 +99,55 @@ def test_pyopencl():
     ran = subprocess.run([sys.executable, "-c", PYOPENCL], capture_output=True, text=True,
                          env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
     assert ran.stdout.strip() == "same", ran.stderr
+
+
+class OnOpenCL:
+    """An array of another library on OpenCL's devices, as DLPack sees it."""
+
+    def __init__(self, tensor, versions=True):
+        self.tensor, self.versions = tensor, versions
+
+    def __dlpack_device__(self):
+        return 4, self.tensor.device.index
+
+    def __dlpack__(self, **options):
+        if not self.versions and options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        return self.tensor.__dlpack__(dl_device=self.__dlpack_device__(), **options)
+
+
+@pytest.mark.parametrize("versions", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool", "complex64"])
+def test_dlpack_of_opencl_shares_memory(versions, dtype):
+    values = (np.arange(24).reshape(4, 6) % 3).astype(dtype)
+    x = clprim.Tensor(values)
+    view = x.slice(0, 1, 3).permute(1, 0)
+    y = clprim.from_dlpack(OnOpenCL(view, versions))
+    assert y.shape == (6, 2) and y.strides == view.strides and y.dtype == view.dtype and y.cl_mem == view.cl_mem
+    np.testing.assert_array_equal(y.numpy(), values[1:3].T)
+    y.fill(1)
+    np.testing.assert_array_equal(x.numpy()[1:3], np.ones((2, 6), dtype))
+    np.testing.assert_array_equal(x.numpy()[0], values[0])
+    del x, view            # the memory lives as long as the last tensor in it
+    junk = [clprim.Tensor(np.full((4, 6), 9, "f")) for _ in range(20)]
+    np.testing.assert_array_equal(y.numpy(), np.ones((6, 2), dtype))
+    assert junk and y.slice(0, 0, 1).numpy().shape == (1, 2)
+
+
+def test_dlpack_of_opencl_refuses():
+    x = clprim.Tensor(np.zeros(4, "f"))
+    for device, copy in (((2, 0), None), ((4, x.device.index + 1), None), ((4, x.device.index), True), ((1, 0), False)):
+        with pytest.raises(BufferError):
+            x.__dlpack__(dl_device=device, copy=copy)
+    taken = x.__dlpack__(dl_device=(4, x.device.index))
+
+    class Once(OnOpenCL):
+        def __dlpack__(self, **options):
+            return taken
+
+    clprim.from_dlpack(Once(x))
+    with pytest.raises(ValueError, match="PyCapsule"):
+        clprim.from_dlpack(Once(x))
+    unused = [x.__dlpack__(dl_device=(4, x.device.index)) for _ in range(10)]      # and dropped
+    del unused
+    np.testing.assert_array_equal(np.from_dlpack(x), np.zeros(4, "f"))

@@ -48,6 +48,15 @@ def examples():
         yield f"{name}.hpp", "".join(line[3:] + "\n" for line in begin.splitlines() if line.startswith("//     "))
 
 
+def test_threads_are_stated():
+    """docs/cpp.md says of every class what several threads may do with it."""
+    headers = "".join(path.read_text() for path in (ROOT / "include/clprim").glob("*.hpp"))
+    classes = set(re.findall(r"^class (\w+)[^;]*\{$", headers, re.M))
+    table = (ROOT / "docs/cpp.md").read_text().split("What several threads may do")[1].split("| the core")[0]
+    assert len(classes) > 20 and classes == set(re.findall(r"`(\w+)`", table)) - {
+        "Tensor", "run", "cancel", "profile", "trace", "save", "replay"}
+
+
 def whole(code):
     for pattern, own in LEFT_OUT:
         code = re.sub(pattern, own, code, flags=re.M)
