@@ -9,6 +9,7 @@
 #include "onnx/gradient.hpp"
 #include "onnx/nchwc.hpp"
 #include "onnx/graph.hpp"
+#include "onnx/old_forms.hpp"
 #include "onnx/proto_types.hpp"
 #include "onnx/reader.hpp"
 
@@ -235,6 +236,7 @@ private:
         }
         for (const auto& attribute : proto.attribute())
             read_attribute(attribute, scope, node.attributes);
+        renew_attributes(node);
         for (const auto& name : proto.output())
             node.outputs.push_back(scope.define(name));
         if (const auto function = functions_.find({node.domain, node.op_type}); function != functions_.end())

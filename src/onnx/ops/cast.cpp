@@ -199,7 +199,7 @@ void bit_cast(Call& call)
 }
 
 const OperatorRow cast_rows[] = {
-    {"Cast", 6, cast, host_or<try_host_cast, cast>},
+    {"Cast", 1, cast, host_or<try_host_cast, cast>},
     {"CastLike", 15, cast_like},
     {"BitCast", 26, bit_cast},
 };

@@ -173,8 +173,8 @@ void split_on_host(Call& call)
 }
 
 const OperatorRow concatenate_rows[] = {
-    {"Concat", 4, concatenate, concatenate_on_host},
-    {"Split", 2, split, split_on_host},
+    {"Concat", 1, concatenate, concatenate_on_host},
+    {"Split", 1, split, split_on_host},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // com.microsoft's layers: embeddings, norms, products with fused operands, channels-last images.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
@@ -11,6 +12,7 @@
 #include "onnx/ops/contrib.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
+#include "onnx/ops/windows.hpp"
 
 namespace clprim::onnx {
 
@@ -209,7 +211,67 @@ void nhwc_max_pool(Call& call)
                                                          "strides"}))));
 }
 
+// The largest of each window's elements; along the last axis a window ends ahead of the first whose mask is 0. A mask
+// serves every plane, or each its own. (Of masks of several planes ONNX Runtime reads others.)
+void max_pool_with_mask(Call& call)
+{
+    const Compose op(call);
+    const Dims x = call.shape(0), mask = call.shape(1);
+    call.check(x.size() >= 3 && mask.size() == x.size() && std::equal(x.begin() + 2, x.end(), mask.begin() + 2),
+               "input ", to_string(x), " and mask ", to_string(mask), " do not fit");
+    const Windows w = windows(call, x);
+    const Dims y = w.output_shape(x, x[1]);
+    const std::size_t axes = w.kernel.size();
+    std::int64_t places = 1;
+    for (std::size_t i = 0; i < axes; ++i) {
+        call.check(y[i + 2] > 0, "no window of ", to_string(w.kernel), " fits input ", to_string(x));
+        call.check(w.kernel[i] <= 4096 / places, "windows of ", to_string(w.kernel), " are too large");
+        places *= w.kernel[i];
+    }
+    const Value least = op.number(std::numeric_limits<float>::lowest(), ElementType::float32);
+    Value open = op("Cast", {op("Not", {op("Equal", {call.input(1), op.number(0, ElementType::int32)})})},
+                    {{"to", std::int64_t{static_cast<int>(ElementType::float32)}}});
+    if (axes > 1) {                          // the first element of a plane of two axes and more always counts
+        Dims first(x.size(), 1);
+        std::copy(x.begin() + 2, x.end(), first.begin() + 2);
+        const std::int64_t size = first.product();
+        const Value at = op("Range", {Value::scalar(std::int64_t{0}), Value::scalar(size), Value::scalar(one)});
+        const Value is_first = op("Equal", {at, Value::scalar(std::int64_t{0})}).reshaped(first, call.queue());
+        open = op("Where", {is_first, op.number(1, ElementType::float32), open});
+    }
+    // Borders count as open, and are the least of all.
+    std::vector<std::int64_t> pads(2 * x.size());
+    for (std::size_t i = 0; i < axes; ++i) {
+        pads[i + 2] = w.pad_begin[i];
+        pads[x.size() + i + 2] = std::max((y[i + 2] - 1) * w.stride[i] + w.kernel[i] - w.pad_begin[i] - x[i + 2],
+                                          std::int64_t{0});
+    }
+    const auto padded = [&](const Value& v, const Value& fill) { return op("Pad", {v, Value::ints(pads), fill}); };
+    const Value source = padded(call.input(0), least), gates = padded(open, op.number(1, ElementType::float32));
+    Value best, way;
+    for (std::int64_t place = 0; place < places; ++place) {
+        std::vector<std::int64_t> begin, end, step, axis;
+        std::int64_t left = place;
+        for (std::size_t i = axes; i-- > 0; left /= w.kernel[i]) {
+            const std::int64_t offset = left % w.kernel[i];
+            begin.push_back(offset);
+            end.push_back(offset + (y[i + 2] - 1) * w.stride[i] + 1);
+            step.push_back(w.stride[i]);
+            axis.push_back(static_cast<std::int64_t>(i + 2));
+        }
+        const auto part = [&](const Value& v) {
+            return op("Slice", {v, Value::ints(begin), Value::ints(end), Value::ints(axis), Value::ints(step)});
+        };
+        const bool starts = place % w.kernel[axes - 1] == 0;         // of a run along the last axis
+        way = starts ? part(gates) : op("Mul", {way, part(gates)});
+        const Value here = op("Where", {op("Greater", {way, op.number(0, ElementType::float32)}), part(source), least});
+        best = best.is_none() ? here : op("Max", {best, here});
+    }
+    call.output(0, best);
+}
+
 const OperatorRow contrib_layer_rows[] = {
+    {"MaxpoolWithMask", 1, max_pool_with_mask, nullptr, microsoft},
     {"EmbedLayerNormalization", 1, embed_layer_normalization, nullptr, microsoft},
     {"QEmbedLayerNormalization", 1, quantized_embed_layer_normalization, nullptr, microsoft},
     {"BiasSplitGelu", 1, bias_split_gelu, nullptr, microsoft},

@@ -54,6 +54,8 @@ std::span<const OperatorRow> contrib_transform_operators();    // com.microsoft:
 std::span<const OperatorRow> contrib_token_operators();   // com.microsoft: what the host does with tokens
 std::span<const OperatorRow> contrib_ngram_operators();   // com.microsoft: hashes of n-grams
 std::span<const OperatorRow> contrib_varlen_operators();  // com.microsoft: recurrences over packed batches
+std::span<const OperatorRow> contrib_packed_row_operators();   // com.microsoft: tables in the formats of GGUF
+std::span<const OperatorRow> contrib_attention_lstm_operators();
 std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
@@ -75,6 +77,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             matmul_operators(), einsum_operators(), resize_operators(), sampling_operators(),
             vision_operators(), image_operators(), recurrent_operators(), attention_operators(),
             contrib_operators(), contrib_attention_operators(), contrib_group_query_operators(),
+            contrib_packed_row_operators(), contrib_attention_lstm_operators(),
             contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
             contrib_quantized_operators(), contrib_packed_operators(), contrib_expert_operators(),
             contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(),

@@ -279,7 +279,7 @@ void lrn(Call& call)
 const OperatorRow normalization_rows[] = {
     {"BatchNormalization", 1, old_batch_normalization},
     {"BatchNormalization", 14, batch_normalization},
-    {"InstanceNormalization", 6, instance_normalization},
+    {"InstanceNormalization", 1, instance_normalization},
     {"LayerNormalization", 1, layer_normalization},         // ONNX Runtime's before operator set 17
     {"SimplifiedLayerNormalization", 1, rms_normalization},   // ONNX Runtime's
     {"GroupNormalization", 18, old_group_normalization},

@@ -125,7 +125,7 @@ const OperatorRow random_rows[] = {
     {"RandomNormal", 1, random}, {"RandomUniform", 1, random},
     {"RandomNormalLike", 1, random_like}, {"RandomUniformLike", 1, random_like},
     {"Bernoulli", 15, bernoulli}, {"Multinomial", 7, multinomial},
-    {"Dropout", 7, dropout},
+    {"Dropout", 1, dropout},
 };
 
 }  // namespace

@@ -190,9 +190,9 @@ void gru(Call& call)
 }
 
 const OperatorRow recurrent_rows[] = {
-    {"RNN", 7, rnn},
-    {"GRU", 7, gru},
-    {"LSTM", 7, lstm},
+    {"RNN", 1, rnn},
+    {"GRU", 1, gru},
+    {"LSTM", 1, lstm},
 };
 
 }  // namespace

@@ -239,7 +239,7 @@ void upsample(Call& call)
 const OperatorRow resize_rows[] = {
     {"Resize", 10, upsample},
     {"Resize", 11, resize},
-    {"Upsample", 7, upsample},
+    {"Upsample", 1, upsample},
 };
 
 }  // namespace

@@ -184,7 +184,13 @@ void expand_on_host(Call& call)
 
 Ints repeats(const Call& call)
 {
-    const Ints counts = call.ints(1);
+    Ints counts = call.ints(1);
+    if (call.opset() < 6) {                      // a number and the axis that it is for
+        call.check(counts.size() == 1, "tiles has ", counts.size(), " elements, expected 1");
+        const std::int64_t count = counts[0];
+        counts.assign(call.input(0).dim(), 1);
+        counts[call.axis(call.integer(2), counts.size())] = count;
+    }
     call.check_sizes(counts, "repeats");
     call.check(counts.size() == call.input(0).dim(), "there are ", counts.size(), " repeats for ", call.input(0).dim(),
                " axes");
@@ -248,7 +254,7 @@ const OperatorRow shape_rows[] = {
     {"Unsqueeze", 1, unsqueeze, unsqueeze},
     {"Transpose", 1, transpose, transpose_on_host},
     {"Expand", 8, expand, expand_on_host},
-    {"Tile", 6, tile, tile_on_host},
+    {"Tile", 1, tile, tile_on_host},
 };
 
 }  // namespace
