@@ -101,7 +101,8 @@ Tensor taken(const py::object& capsule, Context& context)
     const auto axes = static_cast<std::size_t>(given.ndim);
     const Dims shape(std::span<const std::int64_t>(given.shape, axes));
     const Dims strides = given.strides ? Dims(std::span<const std::int64_t>(given.strides, axes)) : Dims();
-    const Tensor adopted = adopt(context, static_cast<cl_mem>(given.data), row->type, shape, given.byte_offset, strides);
+    const Tensor adopted =
+        adopt(context, static_cast<cl_mem>(given.data), row->type, shape, given.byte_offset, strides);
     const Memory lent(adopted.memory.get(), [memory = adopted.memory, managed](Block*) {
         if (managed->deleter)
             managed->deleter(managed);

@@ -27,6 +27,7 @@ extern OnnxModel model;
 extern HostTensor labels;
 extern std::vector<float> pixels;
 extern cl_event their_event;
+extern cl_command_queue their_queue;
 extern std::uint64_t seed;
 """
 # What stands for the reader's own.
