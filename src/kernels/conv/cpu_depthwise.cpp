@@ -263,6 +263,53 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
                  call.w, call.bias, result, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
 }
 
+// Whether cpu_depthwise_pairs.cl takes a data gradient; one launch then stands for those of four residues.
+struct PairsField {
+    static constexpr cl_long together = 4;   // ROWS there: pairs of rows
+    cl_long rows, pitch;
+
+    PairsField(const Problem& q, DataType dtype)
+    {
+        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes, half = (q.kernel[1] + 1) / 2;
+        rows = ceil_div(q.in[1], 2 * together) * together + half - 1;
+        pitch = ceil_div(ceil_div(q.in[2], 2 * vector) * vector + half - 1, vector) * vector;
+    }
+    std::size_t bytes(std::size_t real_size) const { return static_cast<std::size_t>(rows * pitch) * real_size; }
+};
+
+bool fits_pairs(const Call& call, const Device& device, const PairsField& field)
+{
+    const Problem& q = call.problem;
+    const cl_long taps = q.kernel[1];
+    const bool fits = call.pass == ConvPass::backward_data && !channels_last(call) && q.out_channels == 1 &&
+                      q.stride[0] == 1 && taps == q.kernel[2] && (taps == 3 || taps == 5 || taps == 7) &&
+                      q.stride[1] == 2 && q.stride[2] == 2 && q.dilation[1] == 1 && q.dilation[2] == 1 &&
+                      q.pad[1] % 2 == q.pad[2] % 2 && q.x_strides[4] == 1 && q.y_strides[4] == 1 &&
+                      q.batch * q.in[1] * q.in[2] > 0;
+    return fits && field.bytes(size_of(real_type(call.dtype))) <=
+                       std::min<std::size_t>(device.local_memory, 128 * 1024);
+}
+
+void launch_pairs(Queue& queue, const Call& call, const PairsField& field)
+{
+    const Problem& q = call.problem;
+    DepthwiseProblem p = from_implicit(common_problem(call), q);
+    const cl_long odd = q.pad[1] % 2;
+    for (int i = 0; i < 2; ++i) {
+        p.out[i] = q.in[1 + i];
+        p.shift[i] = q.pad[1 + i] / 2 + odd - (q.kernel[1] - 1) / 2;
+    }
+    const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
+    const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items, 1, planes);
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_pairs.cl",
+                                                     dtype_options(call.dtype) + " -DTAPS=" +
+                                                         std::to_string(q.kernel[1]) + " -DODD=" + std::to_string(odd));
+    queue.launch(program.kernel("conv_depthwise_pairs"),
+                 Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each) * p.batch)), call.y, call.w, call.bias,
+                 call.x, LocalMemory{field.bytes(size_of(real_type(call.dtype)))}, cl_int(field.rows),
+                 cl_int(field.pitch), cl_int(each), p);
+}
+
 }  // namespace
 
 Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
@@ -309,6 +356,8 @@ Rejection cpu_depthwise_advises_against(const Call& call, const Device& device)
 void run_cpu_depthwise(Queue& queue, const Call& problem)
 {
     const Call call = with_own_channels(queue, problem);
+    if (const PairsField field(call.problem, call.dtype); fits_pairs(call, queue.device(), field))
+        return launch_pairs(queue, call, field);
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
 }
 

@@ -4,11 +4,9 @@
 // A work-item owns `each` planes of the result. The source is copied, as it is computed in and with zeros around it,
 // into a field, from which a vector of columns is loaded once for all rows of the result that it is a tap of: ROWS.
 // Planes of few columns share vectors, two of them (-DPAIRS), where rows of the result lie behind each other.
-#include "kernels/conv/lanes.cl"
-#include "kernels/conv/depthwise_problem.cl"
+#include "kernels/conv/depthwise_field.cl"
 
 #define ROWS 7
-#define UNROLLED __attribute__((opencl_unroll_hint(16)))
 #ifdef PAIRS
 #define TOGETHER 2
 typedef vec weight_t;
@@ -16,27 +14,6 @@ typedef vec weight_t;
 #define TOGETHER 1
 typedef real weight_t;
 #endif
-
-// Columns [0, pitch) of a field's row, from column `first` of the `width` elements at source[line]; `size`: of memory.
-static inline void fill_row(__local real* to, int pitch, const __global stored* source, long line, long size, int first,
-                            int width)
-{
-    for (int i = 0; i < pitch; i += LANES) {
-        const long at = line + first + i;
-        const int begin = first + i;
-        if (begin >= 0 && begin + LANES <= width) {
-            put_vec(load_lanes(source + at), 0, to + i);
-        } else if (begin + LANES <= 0 || begin >= width) {
-            put_vec((vec)0, 0, to + i);
-        } else if (at >= 0 && at + LANES <= size) {
-            const mask_vec column = lane_index + begin;
-            put_vec(select((vec)0, load_lanes(source + at), column >= 0 && column < width), 0, to + i);
-        } else {
-            for (int lane = 0; lane < LANES; ++lane)
-                to[i + lane] = begin + lane >= 0 && begin + lane < width ? load(T, source, at + lane) : 0;
-        }
-    }
-}
 
 // ROWS rows of LANES results from the field at `from`; `second`: from there to the field that has the other half.
 static inline void add_block(vec* sums, const __local real* from, int second, int pitch, const weight_t* weights)
@@ -55,34 +32,6 @@ static inline void add_block(vec* sums, const __local real* from, int second, in
             UNROLLED for (int k = 0; k < ROWS; ++k) if (i >= k && i - k < TAPS) sums[k] = fma(w[i - k], v, sums[k]);
         }
     }
-}
-
-// A plane of the source as a field of `rows` x `pitch`, whose first ones are row and column `low` of the source.
-static inline void fill_field(__local real* field, int rows, int pitch, const __global stored* source, long plane,
-                              int2 low, const depthwise_problem* p)
-{
-    for (int row = 0; row < rows; ++row, field += pitch) {
-        const int y = row + low.y;
-        if (y >= 0 && y < p->in[0])
-            fill_row(field, pitch, source, plane + y * p->source_strides[2], p->source_size, low.x, p->in[1]);
-        else
-            for (int i = 0; i < pitch; i += LANES)
-                put_vec((vec)0, 0, field + i);
-    }
-}
-
-// `count` results that lie behind each other.
-static inline void store_run(__global stored* to, const real* values, int count)
-{
-    if (count >= LANES) {
-        for (int i = 0; i < count; i += LANES) {
-            const int at = min(i, count - LANES);
-            store_lanes(to + at, get_vec(0, values + at));
-        }
-        return;
-    }
-    for (int i = 0; i < count; ++i)
-        store(T, to, i, values[i]);
 }
 
 // Rows [y, y + count) of a plane, or of two, from column x on.
