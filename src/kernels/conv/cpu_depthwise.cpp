@@ -301,13 +301,55 @@ void launch_pairs(Queue& queue, const Call& call, const PairsField& field)
     }
     const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
     const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items, 1, planes);
-    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_pairs.cl",
-                                                     dtype_options(call.dtype) + " -DTAPS=" +
-                                                         std::to_string(q.kernel[1]) + " -DODD=" + std::to_string(odd));
+    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(q.kernel[1]) +
+                                " -DODD=" + std::to_string(odd);
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_pairs.cl", options);
     queue.launch(program.kernel("conv_depthwise_pairs"),
                  Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each) * p.batch)), call.y, call.w, call.bias,
                  call.x, LocalMemory{field.bytes(size_of(real_type(call.dtype)))}, cl_int(field.rows),
                  cl_int(field.pitch), cl_int(each), p);
+}
+
+// The field of cpu_depthwise_field_weight.cl.
+struct WeightField {
+    cl_long rows, pitch, parts;
+
+    WeightField(const DepthwiseProblem& p, DataType dtype)
+    {
+        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;
+        parts = p.scale[1];
+        rows = (p.out[0] - 1) * p.scale[0] + p.taps[0];
+        pitch = ceil_div(ceil_div(p.out[1], vector) * vector + (p.taps[1] - 1) / parts, vector) * vector;
+    }
+    std::size_t bytes(std::size_t real_size) const
+    {
+        return static_cast<std::size_t>(rows * parts * pitch) * real_size;
+    }
+};
+
+// Short rows that cpu_depthwise_same.cl takes as one long row fill its vectors.
+bool fits_weight_field(const DepthwiseProblem& p, const Call& call, const Device& device, const WeightField& field)
+{
+    const cl_long taps = p.taps[0];
+    bool fits = p.rows == 1 && p.depth == 1 && taps == p.taps[1] && (taps == 3 || taps == 5 || taps == 7) &&
+                p.source_strides[3] == 1 && p.result_strides[3] == 1 && (p.out[1] >= 9 || !same_positions(p));
+    for (int i = 0; i < 2; ++i)
+        fits &= p.scale[i] == p.scale[0] && p.scale[i] <= 2 && p.step[i] == 1;
+    return fits && p.out[0] * p.out[1] > 0 && field.bytes(size_of(real_type(call.dtype))) <=
+                                                  std::min<std::size_t>(device.local_memory, 128 * 1024);
+}
+
+void launch_weight_field(Queue& queue, const Call& call, const DepthwiseProblem& p, const WeightField& field)
+{
+    const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
+    const cl_long each = std::clamp<cl_long>(p.groups / items, 1, planes);
+    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
+                                " -DSTRIDE=" + std::to_string(p.scale[0]);
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_field_weight.cl", options);
+    queue.launch(program.kernel("conv_depthwise_field_weight"),
+                 Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each))), call.x, call.y, call.w,
+                 LocalMemory{field.bytes(size_of(real_type(call.dtype)))}, cl_int(field.rows), cl_int(field.pitch),
+                 cl_int(each), p);
 }
 
 }  // namespace
@@ -381,6 +423,8 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
                      call.w, p);
         return;
     }
+    if (const WeightField field(p, call.dtype); fits_weight_field(p, call, queue.device(), field))
+        return launch_weight_field(queue, call, p, field);
     if (same_positions(p)) {
         const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
         queue.launch(same.kernel("conv_depthwise_same_weight"),

@@ -5,6 +5,7 @@
 // A work-item owns PLANES channels of one image, so that the mask of a tap is found once for PLANES vectors of pixels.
 #include "kernels/conv/lanes.cl"
 #include "kernels/conv/depthwise_problem.cl"
+#include "kernels/conv/depthwise_sums.cl"
 
 #define PLANES 8
 #define EACH_PLANE(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
@@ -131,16 +132,6 @@ void conv_depthwise_same(const __global stored* source, ulong source_offset, con
     }
         EACH_PLANE(STORE)
     }
-}
-
-static inline real lane_sum(vec v)
-{
-    real lanes[LANES];
-    put_vec(v, 0, lanes);
-    for (int step = LANES / 2; step > 0; step /= 2)
-        for (int i = 0; i < step; ++i)
-            lanes[i] += lanes[i + step];
-    return lanes[0];
 }
 
 // Weight gradient: a work-item owns the taps of PLANES channels over all images.

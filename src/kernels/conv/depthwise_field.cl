@@ -4,25 +4,29 @@
 
 #define UNROLLED __attribute__((opencl_unroll_hint(16)))
 
-// Columns [0, pitch) of a field's row, from column `first` of the `width` elements at source[line]; `size`: of memory.
+// Columns [begin, begin + LANES) of the `width` elements at source[line], zeros outside of them; `size`: of memory.
+static inline vec row_vector(const __global stored* source, long line, long size, int begin, int width)
+{
+    const long at = line + begin;
+    if (begin >= 0 && begin + LANES <= width)
+        return load_lanes(source + at);
+    if (begin + LANES <= 0 || begin >= width)
+        return 0;
+    const mask_vec column = lane_index + begin;
+    if (at >= 0 && at + LANES <= size)
+        return select((vec)0, load_lanes(source + at), column >= 0 && column < width);
+    real lanes[LANES];
+    for (int lane = 0; lane < LANES; ++lane)
+        lanes[lane] = begin + lane >= 0 && begin + lane < width ? load(T, source, at + lane) : 0;
+    return get_vec(0, lanes);
+}
+
+// Columns [0, pitch) of a field's row, from column `first` of the source's row on.
 static inline void fill_row(__local real* to, int pitch, const __global stored* source, long line, long size, int first,
                             int width)
 {
-    for (int i = 0; i < pitch; i += LANES) {
-        const long at = line + first + i;
-        const int begin = first + i;
-        if (begin >= 0 && begin + LANES <= width) {
-            put_vec(load_lanes(source + at), 0, to + i);
-        } else if (begin + LANES <= 0 || begin >= width) {
-            put_vec((vec)0, 0, to + i);
-        } else if (at >= 0 && at + LANES <= size) {
-            const mask_vec column = lane_index + begin;
-            put_vec(select((vec)0, load_lanes(source + at), column >= 0 && column < width), 0, to + i);
-        } else {
-            for (int lane = 0; lane < LANES; ++lane)
-                to[i + lane] = begin + lane >= 0 && begin + lane < width ? load(T, source, at + lane) : 0;
-        }
-    }
+    for (int i = 0; i < pitch; i += LANES)
+        put_vec(row_vector(source, line, size, first + i, width), 0, to + i);
 }
 
 // A plane of the source as a field of `rows` x `pitch`, whose first ones are row and column `low` of the source.
