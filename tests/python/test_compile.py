@@ -96,6 +96,15 @@ def test_arithmetic_of_floating_point_numbers(dtype):
         check(f, x.to(dtype), y.to(dtype))
 
 
+@pytest.mark.parametrize("number", (127.5, 3, 0.1, -7.0, 0.25, 0.0, float("inf")))
+def test_quotients_by_a_number_are_those_of_eager_code(number):
+    """Bit by bit: rounded afterwards, as by quantisation, neighbours would be far apart."""
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(11)).to(device)
+    for function in (lambda x: x / number, lambda x: torch.div(x, torch.full_like(x, number))):
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(function)(x).nan_to_num(7), function(x).nan_to_num(7))
+
+
 @pytest.mark.parametrize("dtype", integers)
 def test_arithmetic_of_integers(dtype):
     def f(x, y):

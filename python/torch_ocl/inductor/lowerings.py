@@ -7,6 +7,7 @@ kernel would need atomics, whose sums differ from run to run.
 from __future__ import annotations
 
 import functools
+import math
 from unittest.mock import patch
 
 import sympy
@@ -298,6 +299,19 @@ def _elsewhere(former, match) -> bool:
     return match.output_node().meta["val"].device.type != "ocl" and former(match)
 
 
+def _divide_by_numbers() -> None:
+    """Quotients by a number are divisions, as in eager code. Inductor multiplies by its reciprocal except on CPUs,
+    which rounds twice: what is quantised by such a scale may become its neighbour. Powers of two make no difference."""
+    former = lowering.get_constant_value
+
+    @functools.wraps(former)
+    def get_constant_value(x):
+        found = former(x)
+        return found if found is None or not _on_ocl(x) or abs(math.frexp(found.value)[0]) == 0.5 else None
+
+    lowering.get_constant_value = get_constant_value
+
+
 def _on_ocl(node) -> bool:
     return (node.get_device() or torch.device("cpu")).type == "ocl"
 
@@ -362,6 +376,7 @@ def register() -> None:
     _fused_products()
     _interpolation()
     _keep_inline()
+    _divide_by_numbers()
     _keep_scaled_softmax()
     _variances_in_two_steps()
     _leave_unknown_dtypes()

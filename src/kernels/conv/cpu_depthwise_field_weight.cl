@@ -2,8 +2,8 @@
 // and a stride of 1 or 2 (-DSTRIDE).
 //
 // A work-item owns the taps of `each` channels and walks all images. Planes of x are copied into a field with zeros
-// around them, rows with a stride in two parts: even columns and odd ones. The sums of all taps stay in registers while a
-// plane of dy passes by.
+// around them, rows with a stride in two parts: even columns and odd ones. The sums of all taps stay in registers while
+// a plane of dy passes by.
 #include "kernels/conv/depthwise_field.cl"
 #include "kernels/conv/depthwise_sums.cl"
 
