@@ -22,7 +22,7 @@ struct PointwiseCall {
     std::array<const Tensor*, max_operands> tensor;   // null: a number
     std::array<DataType, max_operands> dtype;
     std::array<DataType, max_operands> type;   // of the variable
-    bool heavy = false;                        // hundreds of instructions an element: four at once would only be code
+    bool heavy = false;                        // long series for each element: four at once would only be code
     PointwiseVariant variant = PointwiseVariant::linear;
     int rank = 0;                              // of the geometry that the kernel gets
     bool wide = false;

@@ -229,7 +229,7 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     }
     call.inputs = call.count;
     const std::string_view library = row.library ? row.library : "";
-    call.heavy = library.starts_with("kernels/pointwise/");   // special functions
+    call.heavy = library == "kernels/pointwise/incomplete_gamma.cl";
     if (library == "core/errors.cl")
         call.reports = row.reports ? row.reports : row.name;
     for (const Tensor& output : problem.outputs)
