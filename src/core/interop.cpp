@@ -7,13 +7,26 @@ namespace clprim {
 
 namespace {
 
+// What `get`, one of OpenCL's clGet...Info, says of an object of the caller's.
+template <class T, auto get>
+T property(auto handle, cl_uint what, const char* kind)
+{
+    T value{};
+    const cl_int code = get(handle, what, sizeof value, &value, nullptr);
+    require(code == CL_SUCCESS, "adopt: the handle is not an OpenCL ", kind, " (code ", code, ")");
+    return value;
+}
+
 template <class T>
 T of_memory(cl_mem buffer, cl_mem_info what)
 {
-    T value{};
-    const cl_int code = clGetMemObjectInfo(buffer, what, sizeof value, &value, nullptr);
-    require(code == CL_SUCCESS, "adopt: the handle is not an OpenCL memory object (clGetMemObjectInfo: ", code, ")");
-    return value;
+    return property<T, clGetMemObjectInfo>(buffer, what, "memory object");
+}
+
+template <class T>
+T of_queue(cl_command_queue queue, cl_command_queue_info what)
+{
+    return property<T, clGetCommandQueueInfo>(queue, what, "command queue");
 }
 
 }  // namespace
@@ -63,19 +76,6 @@ Event adopt(cl_event event)
     require(event != nullptr, "adopt: the event is null");
     return Event(cl::Event(event, true));
 }
-
-namespace {
-
-template <class T>
-T of_queue(cl_command_queue queue, cl_command_queue_info what)
-{
-    T value{};
-    const cl_int code = clGetCommandQueueInfo(queue, what, sizeof value, &value, nullptr);
-    require(code == CL_SUCCESS, "adopt: the handle is not an OpenCL command queue (clGetCommandQueueInfo: ", code, ")");
-    return value;
-}
-
-}  // namespace
 
 Queue& adopt(Context& context, cl_command_queue queue)
 {
