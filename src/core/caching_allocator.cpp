@@ -59,7 +59,7 @@ CachingAllocator::~CachingAllocator() { detail::register_allocator(context_, nul
 
 std::size_t CachingAllocator::limit() const { return limit_ ? limit_ : context_.device().global_memory; }
 
-Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
+Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue, bool whole)
 {
     std::lock_guard lock(mutex_);
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), caching_ ? alignment : 1);
@@ -72,19 +72,20 @@ Block* CachingAllocator::allocate(std::size_t bytes, Queue& queue)
                                     mib(context_.device().max_allocation)),
                         bytes));
     }
-    const Place place{pool_for(queue.id()), queue.id(), size <= small_limit};
+    const Place place{pool_for(queue.id()), queue.id(), !whole && size <= small_limit};
+    const std::size_t wanted = whole || !caching_ ? size : segment_bytes(size);
     process_pending(false);
-    Block* block = take_free(size, place);
+    Block* block = whole ? nullptr : take_free(size, place);
     if (!block)
-        block = new_segment(size, place);
+        block = new_segment(size, wanted, place);
     if (!block) {
         // Give back what is cached, also what waits for other queues, and try once more.
         ++statistics_.retries;
         process_pending(true);
-        block = take_free(size, place);
+        block = whole ? nullptr : take_free(size, place);
         if (!block) {
             release_segments();
-            block = new_segment(size, place);
+            block = new_segment(size, wanted, place);
         }
     }
     if (!block)
@@ -121,9 +122,9 @@ Block* CachingAllocator::take_free(std::size_t size, const Place& place)
     return block;
 }
 
-Block* CachingAllocator::new_segment(std::size_t size, const Place& place)
+// Of `wanted` bytes where the device takes so much in one piece.
+Block* CachingAllocator::new_segment(std::size_t size, std::size_t wanted, const Place& place)
 {
-    const std::size_t wanted = caching_ ? segment_bytes(size) : size;
     const std::size_t bytes = std::min(wanted, std::max(size, context_.device().max_allocation));
     if (static_cast<std::size_t>(statistics_.reserved_bytes.current) + bytes > limit())
         return nullptr;

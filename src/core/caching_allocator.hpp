@@ -34,7 +34,8 @@ public:
     explicit CachingAllocator(Context& context);
     ~CachingAllocator();
 
-    Block* allocate(std::size_t bytes, Queue& queue);
+    // whole: a segment of its own, of the very size.
+    Block* allocate(std::size_t bytes, Queue& queue, bool whole = false);
     void free(Block* block) noexcept;
     void record_use(Block& block, int queue);
     void await_before_reuse(Queue& queue);
@@ -81,7 +82,7 @@ private:
     }
     std::uint64_t pool_for(int queue) const;
     Block* take_free(std::size_t size, const Place& place);
-    Block* new_segment(std::size_t size, const Place& place);
+    Block* new_segment(std::size_t size, std::size_t wanted, const Place& place);
     Block* split(Block* block, std::size_t size);
     void release(Block* block);                 // to the free list, merged with its neighbours
     Block* merge(Block* block);
@@ -121,6 +122,7 @@ inline std::size_t bytes_to_end(const Block& block) noexcept
 
 void register_allocator(const Context& context, CachingAllocator* allocator);   // null: gone
 bool is_held_pool(std::uint64_t pool);
+Block* allocate_segment(std::size_t bytes, Queue& queue);   // CachingAllocator::allocate, whole
 void tell(MemoryAction::Kind kind, const Segment& segment, const Context& context, const void* address,
           std::size_t bytes);
 

@@ -13,6 +13,7 @@
 #include <core/device_part.hpp>
 #include <core/environment.hpp>
 #include <core/event_bridge.hpp>
+#include <core/planned_memory.hpp>
 #include <core/poison.hpp>
 #include <core/program_cache.hpp>
 #include <core/system.hpp>
@@ -252,6 +253,8 @@ void Context::free_block(Block* block) noexcept { state_->allocator.free(block);
 
 Memory Context::allocate(std::size_t bytes, Queue& queue)
 {
+    if (detail::AllocationGuide* const guide = detail::AllocationGuide::current()) [[unlikely]]
+        return guide->allocate(*this, bytes, queue);
     return Memory(allocate_block(bytes, queue), [](Block* block) { block->context->free_block(block); });
 }
 

@@ -122,6 +122,11 @@ bool memory_caching(const Context& context) { return allocator_of(context).cachi
 void set_memory_caching(Context& context, bool caching) { allocator_of(context).set_caching(caching); }
 void set_memory_observer(MemoryObserver observer) noexcept { memory_observer = observer; }
 
+Block* detail::allocate_segment(std::size_t bytes, Queue& queue)
+{
+    return allocator_of(queue.context()).allocate(bytes, queue, true);
+}
+
 std::uint64_t new_memory_pool()
 {
     const std::lock_guard lock(pools_mutex);

@@ -1,6 +1,8 @@
 #include "onnx/replays.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <set>
 
 #include <clprim/context.hpp>
@@ -12,6 +14,7 @@
 #include "core/dry_run.hpp"
 #include "core/hollow.hpp"
 #include "core/memory_pool.hpp"
+#include "core/planned_memory.hpp"
 #include "onnx/host_results.hpp"
 #include "onnx/optimize.hpp"
 
@@ -66,13 +69,13 @@ std::size_t bytes_of(const detail::MemoryPool& pool, const Context& context)
     return sum;
 }
 
-// What runs node by node have used: most sessions record all of theirs and use it no more. So much that a recording
-// would be refused stays.
-void give_back_unused(Context& context)
+// What runs node by node have used, unless it is more than `most`: sessions whose runs are recorded use it no more.
+void give_back_unused(Context& context, std::size_t most)
 {
     const MemoryStatistics statistics = context.memory_statistics();
-    const std::int64_t unused = statistics.reserved_bytes.current - statistics.allocated_bytes.current;
-    if (unused <= static_cast<std::int64_t>(most_bytes))
+    const auto unused =
+        static_cast<std::size_t>(statistics.reserved_bytes.current - statistics.allocated_bytes.current);
+    if (unused != 0 && unused <= most)
         context.empty_cache();
 }
 
@@ -98,13 +101,17 @@ struct Replays::Entry {
     std::vector<Value> arguments, results;
     std::unique_ptr<Recording> recording;
 
-    void refuse()
+    void clear()
     {
-        state = State::refused;
         recording.reset();
         arguments.clear();
         results.clear();
         pool.reset();
+    }
+    void refuse()
+    {
+        state = State::refused;
+        clear();
     }
 };
 
@@ -149,12 +156,10 @@ std::vector<Value> Replays::first_run(Entry& entry, std::vector<Value>& argument
     return results;
 }
 
-bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& engine)
+// A recording in memory of the entry's pool. False where a run cannot be recorded: the entry is refused then.
+bool Replays::record_once(Entry& entry, const std::vector<Value>& arguments, Engine& engine)
 {
     Queue& queue = engine.queue;
-    if (!emptied_.exchange(true))
-        give_back_unused(queue.context());
-    entry.pool = std::make_unique<detail::MemoryPool>();
     const detail::MemoryPool::Use use(*entry.pool);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const Value& value = arguments[i];
@@ -181,11 +186,50 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
         return false;
     }
     const auto is_plain = [](const Value& value) { return value.is_none() || value.is_tensor(); };
-    if (!std::ranges::all_of(entry.results, is_plain) || bytes_of(*entry.pool, queue.context()) > most_bytes) {
+    if (std::ranges::all_of(entry.results, is_plain))
+        return true;
+    entry.refuse();
+    return false;
+}
+
+// Twice where that saves memory: what the first recording allocates, and when it gives it back, is planned for the
+// second, which finds a place for everything in one piece.
+bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& engine)
+{
+    constexpr std::size_t worth = std::size_t{1} << 20;
+    Context& context = engine.queue.context();
+    const bool first = !emptied_.exchange(true);
+    if (first)
+        give_back_unused(context, most_bytes);
+    std::vector<MemoryRequest> requests;
+    entry.pool = std::make_unique<detail::MemoryPool>();
+    {
+        const detail::AllocationTrace trace(*entry.pool);
+        if (!record_once(entry, arguments, engine))
+            return false;
+        requests = trace.requests();
+    }
+    const MemoryPlan plan = plan_memory(requests, context.device().max_allocation);
+    const std::size_t planned = std::accumulate(plan.arenas.begin(), plan.arenas.end(), std::size_t{0});
+    if (memory_caching(context) && planned + worth <= bytes_of(*entry.pool, context)) {
+        entry.clear();
+        entry.pool = std::make_unique<detail::MemoryPool>();
+        try {
+            const detail::PlannedMemory places(*entry.pool, engine.queue, std::move(requests), plan);
+            if (!record_once(entry, arguments, engine))
+                return false;
+        } catch (const OutOfMemory&) {
+            entry.refuse();
+            return false;
+        }
+    }
+    if (bytes_of(*entry.pool, context) > most_bytes) {
         entry.refuse();
         return false;
     }
     entry.state = Entry::State::recorded;
+    if (first)
+        give_back_unused(context, std::numeric_limits<std::size_t>::max());
     return true;
 }
 

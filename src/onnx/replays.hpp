@@ -30,6 +30,7 @@ private:
     std::vector<Value> first_run(Entry& entry, std::vector<Value>& arguments, Engine& engine);
     static std::vector<Value> replay(const Entry& entry, const std::vector<Value>& arguments, Engine& engine);
     bool record(Entry& entry, const std::vector<Value>& arguments, Engine& engine);
+    bool record_once(Entry& entry, const std::vector<Value>& arguments, Engine& engine);
 
     const Graph& graph_;
     bool recordable_;

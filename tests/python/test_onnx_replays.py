@@ -282,3 +282,23 @@ def recurrent_reference(kind, x, lengths, states, weights, only_reversed):
             for state, value in zip(last, new):
                 state[d] = np.where(running, value, state[d])
     return y, last
+
+
+def test_memory_of_recordings_is_planned():
+    """A recording takes what is alive at once, 17 MiB here, and what runs node by node took is given back."""
+    nodes, last = [], "x"
+    for i in range(4):
+        nodes += [helper.make_node("Softmax", [last], [f"s{i}"]), helper.make_node("Concat", [f"s{i}"] * 2, [f"c{i}"],
+                                                                                   axis=1)]
+        last = f"c{i}"
+    nodes += [helper.make_node("Softmax", [last], ["end"]), helper.make_node("ReduceMax", ["end", "axes"], ["y"])]
+    wide = model(nodes, [("x", TensorProto.FLOAT, [32, 4096])], ["y"], {"axes": [1]})
+    context = clprim.Context()
+    context.empty_cache()
+    before = context.memory()["reserved"]
+    session = clprim.Session(wide)
+    feed = RNG.standard_normal((32, 4096), dtype="f")
+    results = [np.asarray(session.run({"x": feed})["y"]) for _ in range(4)]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    assert context.memory()["reserved"] - before <= 22 << 20
