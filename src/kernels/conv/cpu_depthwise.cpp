@@ -3,31 +3,11 @@
 
 #include <clprim/copy.hpp>
 
-#include <kernels/conv/implicit.hpp>
+#include <kernels/conv/cpu_depthwise.hpp>
 
 namespace clprim::conv {
-namespace {
 
-struct DepthwiseProblem {
-    cl_long batch, groups, rows, depth;
-    cl_long taps[2], in[2], out[2];
-    cl_long tap_first[2], tap_period[2];
-    cl_long scale[2], shift[2], step[2];
-    cl_long source_strides[4], result_strides[4], w_strides[4];
-    cl_long band, parts;
-    cl_long source_size, result_size;
-    Epilogue epilogue;
-
-    cl_long extent(int axis, cl_long count) const
-    {
-        return count + std::abs((taps[axis] - 1) * step[axis]) / scale[axis];
-    }
-};
-
-constexpr cl_long lanes = 16, most_taps = 128;
-
-// The depthwise view of a launch of the implicit matrix product.
-DepthwiseProblem from_implicit(const ImplicitProblem& q, const Problem& problem)
+DepthwiseProblem depthwise_from_implicit(const ImplicitProblem& q, const Problem& problem)
 {
     DepthwiseProblem p{};
     p.batch = q.batch;
@@ -55,6 +35,25 @@ DepthwiseProblem from_implicit(const ImplicitProblem& q, const Problem& problem)
     return p;
 }
 
+bool has_channels_last(const Call& call)
+{
+    const Problem& q = call.problem;
+    return q.groups > 1 && q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups >= depthwise_lanes &&
+           q.out_channels == 1;
+}
+
+bool has_same_positions(const DepthwiseProblem& p)
+{
+    bool same = p.rows == 1 && p.depth == 1 && p.out[0] * p.out[1] < (1 << 20);
+    for (int i = 0; i < 2; ++i)
+        same &= p.scale[i] == 1 && p.in[i] == p.out[i];
+    for (const cl_long* strides : {p.source_strides, p.result_strides})
+        same &= strides[3] == 1 && strides[2] == p.out[1];
+    return same;
+}
+
+namespace {
+
 struct FieldBytes {
     std::size_t field, sums;
 };
@@ -62,7 +61,7 @@ struct FieldBytes {
 FieldBytes field_bytes(const DepthwiseProblem& p, cl_long band, std::size_t real_size)
 {
     const cl_long pitch = p.extent(1, p.out[1]), rows = p.extent(0, band);
-    const cl_long slack = 4 * lanes + pitch;
+    const cl_long slack = 4 * depthwise_lanes + pitch;
     return {static_cast<std::size_t>(p.scale[0] * p.scale[1] * rows * pitch + slack) * real_size,
             static_cast<std::size_t>(2 * (band * pitch + slack)) * real_size};
 }
@@ -81,18 +80,12 @@ cl_long choose_band(const DepthwiseProblem& p, const Device& device, std::size_t
     return bytes(band) <= local ? band : 0;
 }
 
-bool channels_last(const Call& call)
-{
-    const Problem& q = call.problem;
-    return q.groups > 1 && q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups >= lanes && q.out_channels == 1;
-}
-
 // channels_last with several outputs per group: passes that read the source repeat its channels.
 bool repeats(const Call& call)
 {
     const Problem& q = call.problem;
     return call.pass != ConvPass::backward_data && q.groups > 1 && q.out_channels > 1 && q.in_channels == 1 &&
-           q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups * q.out_channels >= lanes;
+           q.x_strides[1] == 1 && q.y_strides[1] == 1 && q.groups * q.out_channels >= depthwise_lanes;
 }
 
 // The call with a source that has a channel of its own for each output, or the call itself.
@@ -118,17 +111,6 @@ Call with_own_channels(Queue& queue, const Call& call)
     return own;
 }
 
-// Whether cpu_depthwise_same.cl takes it: dense planes with the same positions on both sides.
-bool same_positions(const DepthwiseProblem& p)
-{
-    bool same = p.rows == 1 && p.depth == 1 && p.out[0] * p.out[1] < (1 << 20);
-    for (int i = 0; i < 2; ++i)
-        same &= p.scale[i] == 1 && p.in[i] == p.out[i];
-    for (const cl_long* strides : {p.source_strides, p.result_strides})
-        same &= strides[3] == 1 && strides[2] == p.out[1];
-    return same;
-}
-
 // Whether cpu_depthwise_rows.cl takes it: rows of one output per channel, every or every second column of the source.
 bool plain_rows(const DepthwiseProblem& p)
 {
@@ -143,10 +125,10 @@ struct Field {
 
     Field(const DepthwiseProblem& p, DataType dtype)
     {
-        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+        const cl_long vector = depthwise_vector(dtype);
         rows = std::max(p.out[0], together) + p.taps[0] - 1;
         pitch = ceil_div(std::max(p.out[1], vector) + p.taps[1] - 1, vector) * vector;
-        pairs = vector == lanes && p.out[1] <= lanes / 2 && p.result_strides[2] == p.out[1];
+        pairs = vector == depthwise_lanes && p.out[1] <= depthwise_lanes / 2 && p.result_strides[2] == p.out[1];
     }
     std::size_t bytes(std::size_t real_size) const
     {
@@ -161,7 +143,7 @@ bool fits_field(const DepthwiseProblem& p, const Call& call, const Device& devic
     const std::size_t real_size = size_of(real_type(call.dtype));
     const cl_long taps = p.taps[0], wide = taps == 7 ? 0 : taps == 5 ? 9 : size_of(call.dtype) < 4 ? 1 << 20 : 25;
     bool fits = p.rows == 1 && p.depth == 1 && taps == p.taps[1] && (taps == 3 || taps == 5 || taps == 7) &&
-                p.source_strides[3] == 1 && p.result_strides[3] == 1 && (p.out[1] >= wide || !same_positions(p));
+                p.source_strides[3] == 1 && p.result_strides[3] == 1 && (p.out[1] >= wide || !has_same_positions(p));
     for (int i = 0; i < 2; ++i)
         fits &= p.scale[i] == 1 && std::abs(p.step[i]) == 1;
     return fits && field.bytes(real_size) <= std::min<std::size_t>(device.local_memory, 128 * 1024);
@@ -175,7 +157,7 @@ struct Planes {
 
     Planes(const DepthwiseProblem& p, DataType dtype, const Device& device)
     {
-        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+        const cl_long vector = depthwise_vector(dtype);
         const cl_long items = 8 * static_cast<cl_long>(device.compute_units);
         blocks = ceil_div(p.groups, vector);
         pitch = std::max(p.out[1], together) + p.taps[1] - 1;
@@ -197,11 +179,9 @@ struct Planes {
     }
 };
 
-constexpr cl_long planes = 8;    // PLANES in cpu_depthwise_same.cl and cpu_depthwise_rows.cl
-
 void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_long result_first)
 {
-    DepthwiseProblem p = from_implicit(implicit, call.problem);
+    DepthwiseProblem p = depthwise_from_implicit(implicit, call.problem);
     if (p.batch * p.out[0] * p.out[1] == 0)
         return;
     const std::size_t real_size = size_of(real_type(call.dtype));
@@ -209,7 +189,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     const Tensor& source = call.pass == ConvPass::forward ? call.x : call.y;
     Tensor result = call.result();
     result.offset += result_first;
-    if (channels_last(call)) {
+    if (has_channels_last(call)) {
         if (const Planes cut(p, call.dtype, queue.device()); cut.fits(p, queue.device())) {
             const Program& by_planes =
                 queue.context().program("kernels/conv/cpu_depthwise_planes.cl",
@@ -234,7 +214,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     }
     if (const Field field(p, call.dtype); fits_field(p, call, queue.device(), field)) {
         const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
-        const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items / 2 * 2, 2, planes);
+        const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items / 2 * 2, 2, depthwise_planes);
         const Program& by_field =
             queue.context().program("kernels/conv/cpu_depthwise_field.cl",
                                     dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
@@ -245,13 +225,13 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
                      cl_int(each), p);
         return;
     }
-    if (same_positions(p) || plain_rows(p)) {
-        const std::string name = same_positions(p) ? "same" : "rows";
+    if (has_same_positions(p) || plain_rows(p)) {
+        const std::string name = has_same_positions(p) ? "same" : "rows";
         const Program& by_planes =
             queue.context().program("kernels/conv/cpu_depthwise_" + name + ".cl", dtype_options(call.dtype));
         queue.launch(by_planes.kernel("conv_depthwise_" + name),
-                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, planes) * p.batch)), source, call.w,
-                     call.bias, result, p);
+                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, depthwise_planes) * p.batch)), source,
+                     call.w, call.bias, result, p);
         return;
     }
     // Several bands a plane where there are few planes.
@@ -261,95 +241,6 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     const cl_long items = ceil_div(p.out[0], p.band) * p.groups * p.batch;
     queue.launch(program.kernel("conv_depthwise_planar"), Range::groups(static_cast<std::size_t>(items)), source,
                  call.w, call.bias, result, LocalMemory{bytes.field}, LocalMemory{bytes.sums}, p);
-}
-
-// Whether cpu_depthwise_pairs.cl takes a data gradient; one launch then stands for those of four residues.
-struct PairsField {
-    static constexpr cl_long together = 4;   // ROWS there: pairs of rows
-    cl_long rows, pitch;
-
-    PairsField(const Problem& q, DataType dtype)
-    {
-        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes, half = (q.kernel[1] + 1) / 2;
-        rows = ceil_div(q.in[1], 2 * together) * together + half - 1;
-        pitch = ceil_div(ceil_div(q.in[2], 2 * vector) * vector + half - 1, vector) * vector;
-    }
-    std::size_t bytes(std::size_t real_size) const { return static_cast<std::size_t>(rows * pitch) * real_size; }
-};
-
-bool fits_pairs(const Call& call, const Device& device, const PairsField& field)
-{
-    const Problem& q = call.problem;
-    const cl_long taps = q.kernel[1];
-    const bool fits = call.pass == ConvPass::backward_data && !channels_last(call) && q.out_channels == 1 &&
-                      q.stride[0] == 1 && taps == q.kernel[2] && (taps == 3 || taps == 5 || taps == 7) &&
-                      q.stride[1] == 2 && q.stride[2] == 2 && q.dilation[1] == 1 && q.dilation[2] == 1 &&
-                      q.pad[1] % 2 == q.pad[2] % 2 && q.x_strides[4] == 1 && q.y_strides[4] == 1 &&
-                      q.batch * q.in[1] * q.in[2] > 0;
-    return fits && field.bytes(size_of(real_type(call.dtype))) <=
-                       std::min<std::size_t>(device.local_memory, 128 * 1024);
-}
-
-void launch_pairs(Queue& queue, const Call& call, const PairsField& field)
-{
-    const Problem& q = call.problem;
-    DepthwiseProblem p = from_implicit(common_problem(call), q);
-    const cl_long odd = q.pad[1] % 2;
-    for (int i = 0; i < 2; ++i) {
-        p.out[i] = q.in[1 + i];
-        p.shift[i] = q.pad[1 + i] / 2 + odd - (q.kernel[1] - 1) / 2;
-    }
-    const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
-    const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items, 1, planes);
-    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(q.kernel[1]) +
-                                " -DODD=" + std::to_string(odd);
-    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_pairs.cl", options);
-    queue.launch(program.kernel("conv_depthwise_pairs"),
-                 Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each) * p.batch)), call.y, call.w, call.bias,
-                 call.x, LocalMemory{field.bytes(size_of(real_type(call.dtype)))}, cl_int(field.rows),
-                 cl_int(field.pitch), cl_int(each), p);
-}
-
-// The field of cpu_depthwise_field_weight.cl.
-struct WeightField {
-    cl_long rows, pitch, parts;
-
-    WeightField(const DepthwiseProblem& p, DataType dtype)
-    {
-        const cl_long vector = dtype == DataType::float64 ? lanes / 2 : lanes;
-        parts = p.scale[1];
-        rows = (p.out[0] - 1) * p.scale[0] + p.taps[0];
-        pitch = ceil_div(ceil_div(p.out[1], vector) * vector + (p.taps[1] - 1) / parts, vector) * vector;
-    }
-    std::size_t bytes(std::size_t real_size) const
-    {
-        return static_cast<std::size_t>(rows * parts * pitch) * real_size;
-    }
-};
-
-// Short rows that cpu_depthwise_same.cl takes as one long row fill its vectors.
-bool fits_weight_field(const DepthwiseProblem& p, const Call& call, const Device& device, const WeightField& field)
-{
-    const cl_long taps = p.taps[0];
-    bool fits = p.rows == 1 && p.depth == 1 && taps == p.taps[1] && (taps == 3 || taps == 5 || taps == 7) &&
-                p.source_strides[3] == 1 && p.result_strides[3] == 1 && (p.out[1] >= 9 || !same_positions(p));
-    for (int i = 0; i < 2; ++i)
-        fits &= p.scale[i] == p.scale[0] && p.scale[i] <= 2 && p.step[i] == 1;
-    return fits && p.out[0] * p.out[1] > 0 && field.bytes(size_of(real_type(call.dtype))) <=
-                                                  std::min<std::size_t>(device.local_memory, 128 * 1024);
-}
-
-void launch_weight_field(Queue& queue, const Call& call, const DepthwiseProblem& p, const WeightField& field)
-{
-    const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
-    const cl_long each = std::clamp<cl_long>(p.groups / items, 1, planes);
-    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
-                                " -DSTRIDE=" + std::to_string(p.scale[0]);
-    const Program& program = queue.context().program("kernels/conv/cpu_depthwise_field_weight.cl", options);
-    queue.launch(program.kernel("conv_depthwise_field_weight"),
-                 Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each))), call.x, call.y, call.w,
-                 LocalMemory{field.bytes(size_of(real_type(call.dtype)))}, cl_int(field.rows), cl_int(field.pitch),
-                 cl_int(each), p);
 }
 
 }  // namespace
@@ -367,12 +258,12 @@ Rejection rejects_cpu_depthwise(const Call& call, const Device& device)
         return "would sum up a single plane in one work-item";
     if (q.in[0] * q.out[0] * q.kernel[0] != 1 || q.pad[0] != 0)
         return "works in two dimensions";
-    if (q.taps() > most_taps)
+    if (q.taps() > 128)
         return "takes kernels of 128 taps at most";
-    if (!channels_last(call) && !repeats(call)) {
+    if (!has_channels_last(call) && !repeats(call)) {
         bool fits = true;
         const auto check = [&](const ImplicitProblem& p, cl_long) {
-            fits &= choose_band(from_implicit(p, q), device, size_of(real_type(call.dtype)), 1) > 0;
+            fits &= choose_band(depthwise_from_implicit(p, q), device, size_of(real_type(call.dtype)), 1) > 0;
         };
         if (call.pass == ConvPass::backward_weight)
             check(forward_problem(call), 0);
@@ -398,20 +289,20 @@ Rejection cpu_depthwise_advises_against(const Call& call, const Device& device)
 void run_cpu_depthwise(Queue& queue, const Call& problem)
 {
     const Call call = with_own_channels(queue, problem);
-    if (const PairsField field(call.problem, call.dtype); fits_pairs(call, queue.device(), field))
-        return launch_pairs(queue, call, field);
+    if (run_depthwise_pairs(queue, call))
+        return;
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, p, first); });
 }
 
 void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
 {
     const Call call = with_own_channels(queue, problem);
-    DepthwiseProblem p = from_implicit(forward_problem(call), call.problem);
+    DepthwiseProblem p = depthwise_from_implicit(forward_problem(call), call.problem);
     p.result_size = span_of(call.y);
     const std::size_t real_size = size_of(real_type(call.dtype));
     const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
-    if (channels_last(call)) {
-        const cl_long lanes_of_dtype = call.dtype == DataType::float64 ? lanes / 2 : lanes;   // LANES in lanes.cl
+    if (has_channels_last(call)) {
+        const cl_long lanes_of_dtype = depthwise_vector(call.dtype);
         const cl_long blocks = ceil_div(p.groups, lanes_of_dtype), rows = p.batch * p.out[0];
         p.parts = std::clamp<cl_long>(ceil_div(8 * static_cast<cl_long>(queue.device().compute_units), blocks), 1,
                                       std::max<cl_long>(rows, 1));
@@ -423,12 +314,13 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
                      call.w, p);
         return;
     }
-    if (const WeightField field(p, call.dtype); fits_weight_field(p, call, queue.device(), field))
-        return launch_weight_field(queue, call, p, field);
-    if (same_positions(p)) {
+    if (run_depthwise_weight_field(queue, call, p))
+        return;
+    if (has_same_positions(p)) {
         const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
         queue.launch(same.kernel("conv_depthwise_same_weight"),
-                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, planes))), call.x, call.y, call.w, p);
+                     Range::groups(static_cast<std::size_t>(ceil_div(p.groups, depthwise_planes))), call.x, call.y,
+                     call.w, p);
         return;
     }
     p.band = choose_band(p, queue.device(), real_size, std::max<cl_long>(p.out[0], 1));

@@ -1,6 +1,6 @@
 #include "kernels/conv/epilogue.cl"
 
-// Mirror of DepthwiseProblem (cpu_depthwise.cpp). Axes: y, x. Fields as in implicit_problem.cl.
+// Mirror of DepthwiseProblem (cpu_depthwise.hpp). Axes: y, x. Fields as in implicit_problem.cl.
 typedef struct {
     long batch, groups, rows, depth;
     long taps[2], in[2], out[2];
