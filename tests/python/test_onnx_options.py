@@ -13,7 +13,7 @@ from onnx import TensorProto, checker, helper, numpy_helper
 
 import clprim
 import onnx_graphs
-from test_onnx_fusions import Net
+from onnx_net import Net
 
 
 def small():
