@@ -127,6 +127,15 @@ def test_views_and_outputs():
     torch.testing.assert_close(out.cpu(), x.cumsum(1))
 
 
+@pytest.mark.parametrize("dtype", FLOATS + [torch.int64, torch.uint8, torch.bool])
+def test_rows_that_are_dense_in_the_output_alone(dtype):
+    x = (torch.rand(4, 33, 100) * 3).to(dtype)
+    for view in (lambda x: x.permute(0, 2, 1), lambda x: x.permute(2, 1, 0), lambda x: x[..., ::2].permute(1, 0, 2)):
+        compare(lambda x: torch.cumsum(view(x), -1), x, strides=True)
+        compare(lambda x: torch.cummin(view(x), -1), x, strides=True)
+        compare(lambda x: torch.cumsum(view(x), -1, dtype=torch.float64), x, strides=True)
+
+
 def test_gradients():
     x, weight = torch.rand(5, 20) + 0.5, torch.randn(5, 20)
     for function in (torch.cumsum, torch.cumprod, torch.logcumsumexp):

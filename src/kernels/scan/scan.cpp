@@ -245,6 +245,16 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
     const std::string from = other ? detail::define("FROM", lines.input.dtype) : "";
     if (queue.device().kind != DeviceKind::cpu)
         return scan_on_gpu(queue, lines, scan, options + from);
+    const auto scan_copy = [&](DataType dtype) {
+        const Tensor copied = queue.context().empty(lines.out.shape, dtype, queue);
+        copy(queue, lines.input, copied);
+        scan_lines(queue, Lines(copied, lines.out, lines.indices, lines.axis), scan);
+    };
+    // Rows that are dense in the output alone: a copy turns them by tiles.
+    constexpr std::int64_t fewest = 8192;
+    if (lines.out.is_contiguous() && lines.axis + 1 == lines.out.dim() && lines.input.stride(lines.axis) > 1 &&
+        lines.input.numel() >= fewest)
+        return scan_copy(lines.input.dtype);
     if (rows_on_cpu(lines, scan, queue.device()))
         return scan_rows_on_cpu(queue, lines, options);
     // Lines side by side in the vectors of a CPU would be gathered where they are dense: those are walked as they lie.
@@ -252,11 +262,8 @@ void scan_lines(Queue& queue, const Lines& lines, const char* scan)
     const std::int64_t count = lines.starts.numel();
     if (dense ? lines.n >= 64 : count < 16)
         return scan_on_cpu(queue, lines, queue.context().program("kernels/scan/cpu_scan.cl", options + from));
-    if (other) {
-        const Tensor converted = queue.context().empty(lines.out.shape, lines.out.dtype, queue);
-        copy(queue, lines.input, converted);
-        return scan_lines(queue, Lines(converted, lines.out, lines.indices, lines.axis), scan);
-    }
+    if (other)
+        return scan_copy(lines.out.dtype);
     scan_side_by_side(queue, lines, options);
 }
 
