@@ -70,7 +70,7 @@ def driver(path, feed, threads):
     return start, lambda: {"device": str(clprim.devices()[0])}
 
 
-ENGINES = {"clprim": clprim, "onnxruntime": onnxruntime, "openvino": openvino, "driver": driver}
+ENGINES = {"clprim": clprim, "onnxruntime": onnxruntime, "openvino": openvino}
 
 
 def available(engine):
@@ -190,7 +190,7 @@ def main():
         answers.flush()
 
     feed = load(inputs)
-    start, about = ENGINES[engine](path, feed, int(threads))
+    start, about = (ENGINES | {"driver": driver})[engine](path, feed, int(threads))
     imported = memory_mib()
     begin = time.perf_counter()
     run = start()
