@@ -2,6 +2,7 @@
 // keeps the operand keeps one of these with it and hands it over with every call that reads the operand.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +32,9 @@ public:
     // What is kept under `key` for a queue, made by `make` on that queue the first time.
     Tensor get(const Queue& queue, const std::string& key, const std::function<Tensor()>& make,
                Keeps keeps = Keeps::part);
+
+    // How many tensors this thread has made so. Of a recording that made one, the making is part.
+    static std::size_t made() noexcept;
 
     // Whether somebody asked since this was called before, and the last one had all it needs of the operand here. Where
     // that is so of every reader, who owns the operand may let it go.

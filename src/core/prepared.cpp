@@ -6,6 +6,12 @@
 
 namespace clprim {
 
+namespace {
+
+thread_local std::size_t made_by_thread = 0;
+
+}  // namespace
+
 Prepared::Prepared() = default;
 Prepared::Prepared(std::shared_ptr<const detail::MemoryPool> pool) : pool_(std::move(pool)) {}
 Prepared::~Prepared() = default;
@@ -19,9 +25,12 @@ Tensor Prepared::get(const Queue& queue, const std::string& key, const std::func
         if (pool_)
             use.emplace(*pool_);
         kept = make();
+        ++made_by_thread;
     }
     replaces_ = keeps == Keeps::all;
     return kept;
 }
+
+std::size_t Prepared::made() noexcept { return made_by_thread; }
 
 }  // namespace clprim

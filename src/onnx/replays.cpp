@@ -9,6 +9,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/memory_history.hpp>
 #include <clprim/pointwise.hpp>
+#include <clprim/prepared.hpp>
 #include <clprim/recording.hpp>
 
 #include "core/dry_run.hpp"
@@ -201,6 +202,7 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
     const bool first = !emptied_.exchange(true);
     if (first)
         give_back_unused(context, most_bytes);
+    const std::size_t made = Prepared::made();
     std::vector<MemoryRequest> requests;
     entry.pool = std::make_unique<detail::MemoryPool>();
     {
@@ -211,7 +213,8 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
     }
     const MemoryPlan plan = plan_memory(requests, context.device().max_allocation);
     const std::size_t planned = std::accumulate(plan.arenas.begin(), plan.arenas.end(), std::size_t{0});
-    if (memory_caching(context) && planned + worth <= bytes_of(*entry.pool, context)) {
+    // What was prepared while recording is computed by that recording alone, which stays then.
+    if (memory_caching(context) && made == Prepared::made() && planned + worth <= bytes_of(*entry.pool, context)) {
         entry.clear();
         entry.pool = std::make_unique<detail::MemoryPool>();
         try {
