@@ -184,7 +184,11 @@ def test_inputs_in_another_order_without_memory_for_a_copy(device):
     torch.ocl.empty_cache()
     total = torch.ocl.get_device_properties(device).total_memory
     torch.ocl.set_per_process_memory_fraction((torch.ocl.memory_reserved(device) + (1 << 20)) / total, device)
+    held = []
     try:
+        with pytest.raises(torch.OutOfMemoryError):
+            while True:
+                held.append(torch.empty(2048, 1024, device=device))
         torch.add(ours, turned, out=out)
     finally:
         torch.ocl.set_per_process_memory_fraction(1.0, device)

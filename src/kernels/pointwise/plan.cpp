@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <clprim/copy.hpp>
+#include <clprim/error_hook.hpp>
 
 namespace clprim {
 
@@ -155,6 +156,7 @@ DenseCopies::DenseCopies(Queue& queue, PointwiseCall& call)
         Tensor source = *call.tensor[k], &target = copies_[next++];
         source.shape = target.shape;
         try {
+            const OwnErrors caught_here;
             target.memory = queue.context().empty({source.numel()}, source.dtype, queue).memory;
         } catch (const OutOfMemory&) {
             return;   // the call stays as it was

@@ -3,7 +3,7 @@
 // owns: nothing is added to by two work-items, so no atomics and the same bits every run.
 #include "kernels/pool/window.cl"
 
-#if VEC == 1 && defined(CLPRIM_DEVICE_CPU)
+#if VEC == 1
 static inline lane_int pick(lane_int a, lane_int b, int take_b) { return take_b ? b : a; }
 #define LOAD_INDEX(i) (int)indices[i]
 #define STORE_INDEX(i, v) indices[i] = v
