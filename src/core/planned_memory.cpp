@@ -13,6 +13,11 @@ namespace {
 
 thread_local AllocationGuide* guide_of_thread = nullptr;
 
+Memory owned(Block* block)
+{
+    return Memory(block, [](Block* last) { last->context->free_block(last); });
+}
+
 }  // namespace
 
 AllocationGuide::AllocationGuide(const MemoryPool& pool) : pool_(pool.id()), before_(guide_of_thread)
@@ -105,8 +110,7 @@ PlannedMemory::PlannedMemory(const MemoryPool& pool, Queue& queue, std::vector<M
 {
     const MemoryPool::Use use(pool);
     for (const std::size_t bytes : plan.arenas)
-        places_->arenas.emplace_back(allocate_segment(bytes, queue),
-                                     [](Block* block) { block->context->free_block(block); });
+        places_->arenas.push_back(owned(allocate_segment(bytes, queue)));
     places_->requests = std::move(requests);
     places_->places = plan.places;
 }
@@ -115,7 +119,7 @@ Memory PlannedMemory::allocate(Context& context, std::size_t bytes, Queue& queue
 {
     const std::size_t number = places_->take(bytes);
     if (number == places_->requests.size())
-        return Memory(context.allocate_block(bytes, queue), [](Block* block) { block->context->free_block(block); });
+        return owned(context.allocate_block(bytes, queue));
     const MemoryPlace& place = places_->places[number];
     const Memory& arena = places_->arenas[static_cast<std::size_t>(place.arena)];
     auto block = std::make_unique<Block>(*arena);

@@ -211,10 +211,11 @@ bool Replays::record(Entry& entry, const std::vector<Value>& arguments, Engine& 
             return false;
         requests = trace.requests();
     }
-    const MemoryPlan plan = plan_memory(requests, context.device().max_allocation);
-    const std::size_t planned = std::accumulate(plan.arenas.begin(), plan.arenas.end(), std::size_t{0});
     // What was prepared while recording is computed by that recording alone, which stays then.
-    if (memory_caching(context) && made == Prepared::made() && planned + worth <= bytes_of(*entry.pool, context)) {
+    const bool again = memory_caching(context) && made == Prepared::made();
+    const MemoryPlan plan = again ? plan_memory(requests, context.device().max_allocation) : MemoryPlan();
+    const std::size_t planned = std::accumulate(plan.arenas.begin(), plan.arenas.end(), std::size_t{0});
+    if (again && planned + worth <= bytes_of(*entry.pool, context)) {
         entry.clear();
         entry.pool = std::make_unique<detail::MemoryPool>();
         try {

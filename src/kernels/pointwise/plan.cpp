@@ -94,7 +94,7 @@ void plan_variant(PointwiseCall& call, const Device& device)
                         Step::strided);
     call.rank = call.variant == PointwiseVariant::linear  ? 0
                 : call.variant == PointwiseVariant::rows  ? rank_bucket(loops.rank - 1)
-                                                 : rank_bucket(loops.rank);
+                                                          : rank_bucket(loops.rank);
     constexpr std::int64_t limit = (std::int64_t{1} << 31) - 65536;   // room for the rounded-up global size
     call.wide = loops.reach() >= limit || loops.numel() >= limit;
     call.quads = gpu && in_quads(call);
