@@ -189,6 +189,35 @@ static inline void amx_multiply(const amx_product p, amx_waiting* waiting)
 DEFINE_AMX_MULTIPLY(amx_multiply, amx_waiting, amx_add_rows)
 #endif
 
+// name(p, leaving, job): the same, while the sums of the product before leave their registers; `job`, of those sums, is
+// done beside steps that come after that.
+#if AMX_PARTS == 1 && !defined(DOT_VECTOR)
+DEFINE_AMX_LEAD(amx_lead, "tdpbf16ps")
+#define DEFINE_AMX_MULTIPLY_ON(name, job_type, BESIDE)                                                      \
+    static inline void name(const amx_product p, amx_leaving leaving, job_type* job)                        \
+    {                                                                                                       \
+        const int both_rows = p.rows > 16, both_columns = p.columns > 16;                                   \
+        const amx_operands of = {p.strip, p.strip + 4 * AMX_TILE, p.panel, 64, 4 * AMX_BLOCK, p.blocks,     \
+                                 both_rows, both_columns};                                                  \
+        const int first = amx_lead(of, leaving), steps = max(p.blocks - first, 1);                          \
+        const int share = (AMX_SIDE + steps - 1) / steps;                                                   \
+        for (int block = first; block < p.blocks; ++block) {                                                \
+            amx_step_a0b0(p.strip + block * 4 * AMX_BLOCK, p.panel + block * 4 * AMX_BLOCK, both_rows,      \
+                          both_columns);                                                                    \
+            BESIDE(job, share);                                                                             \
+        }                                                                                                   \
+    }
+#elif !defined(DOT_VECTOR)
+#define DEFINE_AMX_MULTIPLY_ON(name, job_type, BESIDE)                                                      \
+    DEFINE_AMX_MULTIPLY(name##_alone, job_type, BESIDE)                                                     \
+    static inline void name(const amx_product p, amx_leaving leaving, job_type* job)                        \
+    {                                                                                                       \
+        if (leaving.sums)                                                                                   \
+            amx_store(leaving.sums, leaving.step);                                                          \
+        name##_alone(p, job);                                                                               \
+    }
+#endif
+
 // Words of the pairs (even[i], odd[i]), to each part's `to[part * 2 * AMX_TILE]`; `most` keeps the largest magnitude.
 #define DEFINE_AMX_SPLIT(name, SPACE)                                                                       \
     static inline void name(float16 even, float16 odd, SPACE uint* to, uint16* most)                        \

@@ -39,3 +39,53 @@ static inline void amx_store(ulong sums, long step)
                      "r"(bytes), "r"(sums + 16 * bytes)
                      : "memory");
 }
+
+// Sums of a product that are still in registers, on their way to memory (rows `step` numbers apart); 0: nowhere.
+typedef struct {
+    ulong sums;
+    long step;
+} amx_leaving;
+
+// What products are of: rows of a strip, the first and the seventeenth at these addresses, `row_step` bytes apart and
+// `advance` bytes from a block of k to the next; and a panel, of which a block is two tiles.
+typedef struct {
+    ulong upper, lower, panel;
+    long row_step, advance;
+    int blocks, both_rows, both_columns;
+} amx_operands;
+
+#define AMX_LEADING_BLOCKS 4
+#define AMX_PANEL_BLOCK 2048   // bytes
+#define AMX_LEAVE(register, place)                                                                          \
+    if (leaving.sums)                                                                                       \
+        __asm__ volatile("tilestored %%tmm" #register ", (%0,%1,1)" ::"r"(place), "r"(4 * leaving.step) : "memory");
+#define AMX_LEAD(register, rows, column_bytes, DOT)                                                         \
+    __asm__ volatile("tilezero %%tmm" #register ::: "memory");                                              \
+    for (int block = 0; block < count; ++block)                                                             \
+        __asm__ volatile("tileloadd (%0,%2,1), %%tmm4\n\ttileloadd " #column_bytes "(%1,%3,1), %%tmm6\n\t"  \
+                         DOT " %%tmm6, %%tmm4, %%tmm" #register ::"r"(rows + block * of.advance),           \
+                         "r"(of.panel + block * AMX_PANEL_BLOCK), "r"(of.row_step), "r"(64ul) : "memory");
+// name(of, leaving): the products of the first blocks, AMX_LEADING_BLOCKS where there are as many, from zero on, a
+// register after the other, and before each its sums of the last product leave: to store a register takes as long as
+// some products, which go on beside it. Returns how many blocks that were.
+#define DEFINE_AMX_LEAD(name, DOT)                                                                          \
+    static inline int name(const amx_operands of, amx_leaving leaving)                                      \
+    {                                                                                                       \
+        const int count = min(of.blocks, AMX_LEADING_BLOCKS);                                               \
+        const ulong lower_sums = leaving.sums + 64 * leaving.step;                                          \
+        AMX_LEAVE(0, leaving.sums)                                                                          \
+        AMX_LEAD(0, of.upper, 0, DOT)                                                                       \
+        AMX_LEAVE(1, leaving.sums + 64)                                                                     \
+        if (of.both_columns) {                                                                              \
+            AMX_LEAD(1, of.upper, 1024, DOT)                                                                \
+        }                                                                                                   \
+        AMX_LEAVE(2, lower_sums)                                                                            \
+        if (of.both_rows) {                                                                                 \
+            AMX_LEAD(2, of.lower, 0, DOT)                                                                   \
+        }                                                                                                   \
+        AMX_LEAVE(3, lower_sums + 64)                                                                       \
+        if (of.both_rows && of.both_columns) {                                                              \
+            AMX_LEAD(3, of.lower, 1024, DOT)                                                                \
+        }                                                                                                   \
+        return count;                                                                                       \
+    }

@@ -173,6 +173,134 @@ static inline void add_by_vectors(__local float* tile, const __global storage_t(
     }
 }
 
+// Rows of C are too far apart for the processor to foresee that the next tile's come next.
+#define PREFETCH_TO_WRITE(address) __asm__ volatile("prefetchw (%0)" ::"r"(address))
+
+// A tile of sums on its way, a few rows beside each step of the products that follow: added to what rests at `sums`, or
+// not, and finished into C, or kept at `sums`.
+typedef struct {
+    const __local float* tile;
+    __global float* sums;
+    __global storage_t(X)* c;             // 0: the tile is kept
+    const __global storage_t(X)* d;
+    const gemm_problem* problem;
+    float alpha, beta;
+    long sums_row, columns;
+    int rows, adds, simple;               // rows: that are left
+} tile_job;
+
+// Rows of whole tiles without an activation, where C and D lie along rows: there are few instructions to spare beside a
+// step.
+static inline void store_rows_of(tile_job* job, int count)
+{
+    const __local float* tile = job->tile;
+    const __global float* sums = job->sums;
+    __global storage_t(X)* c = job->c;
+    const __global storage_t(X)* d = job->d;
+    const long sums_row = job->sums_row, c_row = job->problem->c.row, d_row = job->problem->d.row;
+    const int adds = job->adds, adds_d = job->problem->add_d;
+    const float alpha = job->alpha, beta = job->beta;
+    for (int i = 0; i < count; ++i, tile += AMX_SIDE, c += c_row, sums += sums_row) {
+        float16 low = vload16(0, tile), high = vload16(1, tile);
+        if (adds) {
+            low += vload16(0, sums);
+            high += vload16(1, sums);
+        }
+        low *= alpha;
+        high *= alpha;
+        if (adds_d) {
+            low += beta * LOAD_LANES(d);
+            high += beta * LOAD_LANES(d + 16);
+            d += d_row;
+        }
+        STORE_LANES(low, c);
+        STORE_LANES(high, c + 16);
+        PREFETCH_TO_WRITE(c + AMX_SIDE);
+    }
+    job->tile = tile;
+    job->sums = (__global float*)sums;
+    job->c = c;
+    job->d = d;
+}
+
+// As these, of whole tiles that rest.
+static inline void rest_rows_of(tile_job* job, int count)
+{
+    const __local float* tile = job->tile;
+    __global float* sums = job->sums;
+    const long sums_row = job->sums_row;
+    for (int i = 0; i < count; ++i, tile += AMX_SIDE, sums += sums_row) {
+        vstore16(vload16(0, sums) + vload16(0, tile), 0, sums);
+        vstore16(vload16(1, sums) + vload16(1, tile), 1, sums);
+        PREFETCH_TO_WRITE(sums + AMX_SIDE);
+        PREFETCH_TO_WRITE(sums + AMX_SIDE + 16);
+    }
+    job->tile = tile;
+    job->sums = sums;
+}
+
+static inline void finish_rows_of(tile_job* job, int most)
+{
+    const gemm_problem* p = job->problem;
+    const int count = min(most, job->rows);
+    job->rows -= count;
+    if (job->simple) {
+        if (job->c)
+            store_rows_of(job, count);
+        else
+            rest_rows_of(job, count);
+        return;
+    }
+    for (int i = 0; i < count; ++i) {
+        for (int side = 0; side < 2 && job->columns > 16 * side; ++side) {
+            const long left = job->columns - 16 * side;
+            float16 v = vload16(side, job->tile);
+            if (job->adds)
+                v += get_sums(job->sums + 16 * side, left);
+            if (job->c)
+                finish_row(v, job->c + side * 16 * p->c.column, job->d + side * 16 * p->d.column, p, left, job->alpha,
+                           job->beta);
+            else
+                put_sums(v, job->sums + 16 * side, left);
+        }
+        job->tile += AMX_SIDE;
+        job->sums += job->sums_row;
+        job->c += job->c ? p->c.row : 0;
+        job->d += p->d.row;
+    }
+}
+static inline void settle_tile(tile_job* job)
+{
+    finish_rows_of(job, AMX_SIDE);
+    __asm__ volatile("" ::: "memory");
+}
+
+#ifdef DOT_VECTOR   // sums leave in `tile`, and nothing is done beside vectors
+static inline void leave(amx_leaving* leaving, const int* tile)
+{
+    for (int i = 0; i < 2 * AMX_SIDE && leaving->sums; ++i)
+        vstore16(vload16(i, tile), 0, (__global int*)leaving->sums + i / 2 * leaving->step + i % 2 * 16);
+    leaving->sums = 0;
+}
+#define LEAVING_TILE int leaving_tile[AMX_SIDE * AMX_SIDE] __attribute__((aligned(64)));
+#define LEAVE(leaving) leave(&leaving, leaving_tile)
+#define MULTIPLY_ON(p, leaving, job)                                                                        \
+    LEAVE(leaving);                                                                                         \
+    settle_tile(job);                                                                                       \
+    dot_blocks(p.strip, p.panel, p.blocks, (int2)((int)p.rows, (int)p.columns), leaving_tile)
+#else
+static inline void leave(amx_leaving* leaving)
+{
+    if (leaving->sums)
+        amx_store(leaving->sums, leaving->step);
+    leaving->sums = 0;
+}
+#define LEAVING_TILE
+#define LEAVE(leaving) leave(&leaving)
+DEFINE_AMX_MULTIPLY_ON(multiply_on, tile_job, finish_rows_of)
+#define MULTIPLY_ON(p, leaving, job) multiply_on(p, leaving, job)
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __global storage_t(X)* restrict b,
               ulong b_offset, __global uint* panels, ulong panels_offset, __global storage_t(X)* c, ulong c_offset,
@@ -199,12 +327,16 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     else
         sums += sums_offset + ((split * p.batch + batch) * p.m + i0) * p.n + j0;
 
-    __local float* tile = (__local float*)memory;           // a tile that is not whole, or waits for its epilogue
-    __local float* scratch = tile + AMX_SIDE * AMX_SIDE;    // AMX_SIDE x A_STEP
-    __local uint* strip_words = memory + AMX_SIDE * (AMX_SIDE + A_STEP);
+    __local float* tiles = (__local float*)memory;          // two: one fills while the other waits to be finished
+    __local float* scratch = tiles + 2 * AMX_SIDE * AMX_SIDE;   // AMX_SIDE x A_STEP
+    __local uint* strip_words = memory + AMX_SIDE * (2 * AMX_SIDE + A_STEP);
     __local uint* local_panels = strip_words + plan.depth / AMX_SIDE * AMX_BLOCK;
 
-    AMX_NOTHING_WAITS(waiting)
+    tile_job job = {.problem = &p, .alpha = alpha, .beta = beta, .sums_row = sums_row};
+    const int along_rows = p.activation == 0 && p.c.column == 1 && (!p.add_d || p.d.column == 1);
+    amx_leaving leaving = {0, 0};
+    LEAVING_TILE
+    int turn = 0;
     amx_begin();
     for (long k = k_begin; k < k_end; k += plan.depth) {
         const int depth = (int)min(k_end - k, plan.depth), blocks = (depth + AMX_SIDE - 1) / AMX_SIDE;
@@ -234,34 +366,37 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 const int whole = height == AMX_SIDE && width == AMX_SIDE;
                 const int rests = in_c || !last || plan.splits > 1;
                 __global float* resting = sums + i * sums_row + j;
-                const int in_place = rests && whole && !unfit;
-                if (!in_place)
-                    amx_settle(&waiting);
-                if (k > k_begin && !in_place)
-                    fetch_sums(tile, (int)height, width, resting, sums_row);
+                __local float* tile = tiles + turn * AMX_SIDE * AMX_SIDE;
                 if (unfit) {
-                    if (k == k_begin)
-                        for (int e = 0; e < AMX_SIDE * AMX_SIDE; e += 16)
-                            vstore16((float16)0, 0, tile + e);
+                    LEAVE(leaving);
+                    settle_tile(&job);
+                    for (int e = 0; e < AMX_SIDE * AMX_SIDE; e += 16)
+                        vstore16((float16)0, 0, tile + e);
                     add_by_vectors(tile, source, b + AT(p.b, k, j), &p, height, width, depth, scratch);
                 } else {
                     const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
                     const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
-                    amx_multiply(product, &waiting);
-                    if (in_place) {
-                        amx_put(&waiting, (ulong)resting, sums_row, k > k_begin);
+                    MULTIPLY_ON(product, leaving, &job);
+                    settle_tile(&job);
+                    const int in_place = rests && whole && k == k_begin;
+                    leaving.sums = in_place ? (ulong)resting : (ulong)tile;
+                    leaving.step = in_place ? sums_row : AMX_SIDE;
+                    if (in_place)
                         continue;
-                    }
-                    amx_put(&waiting, (ulong)tile, AMX_SIDE, k > k_begin);
-                    amx_settle(&waiting);
                 }
-                if (rests)
-                    keep_sums(tile, (int)height, width, resting, sums_row);
-                else
-                    finish_tile(tile, (int)height, width, c + AT(p.c, i, j), d + AT(p.d, i, j), &p, alpha, beta);
+                job.tile = tile;
+                job.sums = resting;
+                job.adds = k > k_begin;
+                job.c = rests ? 0 : c + AT(p.c, i, j);
+                job.d = d + AT(p.d, i, j);
+                job.columns = width;
+                job.rows = (int)height;
+                job.simple = whole && (rests ? job.adds : along_rows);
+                turn ^= 1;
             }
         }
     }
-    amx_settle(&waiting);
+    LEAVE(leaving);
+    settle_tile(&job);
     amx_end();
 }

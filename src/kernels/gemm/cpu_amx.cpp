@@ -12,10 +12,12 @@
 namespace clprim::detail {
 namespace {
 
-constexpr std::int64_t tile_words = amx_side * amx_side, scratch_words = amx_side * (128 + 16);   // of cpu_amx.cl
+constexpr std::int64_t tile_words = 2 * amx_side * amx_side, scratch_words = amx_side * (128 + 16);   // of cpu_amx.cl
 constexpr std::int64_t second_level_cache = 1280 << 10;   // of it, what panels may fill
 constexpr std::int64_t strip_bytes = 24 << 10;            // of the first-level cache, what a strip may fill
 constexpr std::int64_t vector_strip_bytes = 64 << 10;     // by vectors, which take eight rows at a time
+// Where elements are one part, sums that rest between chunks cost more than a strip in the second-level cache.
+constexpr std::int64_t deep_strip_bytes = 128 << 10;
 
 // Costs are cycles of the slowest core, measured on cores with AMX and AVX-512; cpu_plan.cpp counts in the same ones.
 struct Planner {
@@ -41,12 +43,32 @@ struct Planner {
                (elements > (1 << 18) ? bytes * memory : 0);
     }
     static constexpr double memory = 0.2;   // a byte from or to the outer caches
-    double block_products() const   // of 32 x 32 sums with 32 k
+    // Of elements that are one part: rows of words are copied, lines turned in registers, pairs of rows zipped.
+    double taking_a() const
+    {
+        const std::int64_t elements = p.batch * p.m * p.k;
+        if (!is_whole())
+            return splitting(p.a.column, p.a.row, elements);
+        return (p.a.column == 1 ? 0.1 : p.a.row == 1 ? 0.9 : 2.5) + (elements > (1 << 18) ? memory : 0);
+    }
+    double taking_b() const
+    {
+        const std::int64_t elements = p.batch * p.k * p.n;
+        if (!is_whole())
+            return splitting(p.b.column, p.b.row, elements);
+        return (p.b.column == 1 ? 0.7 : p.b.row == 1 ? 0.35 : 2.5) + (elements > (1 << 18) ? memory : 0);
+    }
+    bool is_whole() const { return amx_parts(p.dtype) == 1 && !by_vectors; }
+    double block_products(std::int64_t depth) const   // of 32 x 32 sums with 32 k
     {
         if (by_vectors)
             return 1150;
-        return p.dtype == DataType::float32 ? 400 : p.dtype == DataType::float16 ? 270 : 110;
+        if (p.dtype == DataType::bfloat16)
+            return depth * 2 * amx_side > strip_bytes ? 115 : 95;
+        return p.dtype == DataType::float32 ? 400 : 270;
     }
+    // Writing sums, and adding to those that rest: beside short products it is not hidden.
+    double tile_ends(double chunks) const { return is_whole() ? 150 + 600 * (chunks - 1) : 250 * chunks; }
 
     void consider(const AmxKernelPlan& plan)
     {
@@ -64,20 +86,21 @@ struct Planner {
         const double k = static_cast<double>(std::min(p.k, plan.split_depth));
         const double chunks = std::ceil(k / static_cast<double>(plan.depth)), steps = std::ceil(k / amx_side);
         const double tiles = static_cast<double>(divide_up(high, 16) * divide_up(wide, 16)) / 4;
-        const double a_splitting = splitting(p.a.column, p.a.row, p.batch * p.m * p.k);
-        const double b_splitting = splitting(p.b.column, p.b.row, p.batch * p.k * p.n);
+        const double a_splitting = taking_a(), b_splitting = taking_b();
         const double words = 2 * static_cast<double>(amx_parts(p.dtype));   // bytes of a split element
         // Panels in memory are written once by split_b, or once by each work-item into lines that no cache holds yet.
         if (p.prepared_b && !shared)
             return;
         double panel_cost = shared ? words * memory : b_splitting;
         if (!shared && !local && blocks > units)
-            panel_cost += 2 * words * memory / chunks;
+            panel_cost += (is_whole() ? 0.5 : 2) * words * memory / chunks;
         const double block_bytes = 4 * rows * columns + 4 * static_cast<double>(panels);
         const double finishing = p.c.column == 1 ? 4 * memory : 8;
-        const double resting = block_bytes > 1.6 * (1 << 20) ? 8 * memory * (chunks - 1) : 0;
-        const double block = 2000 + tiles * (steps * block_products() + chunks * 250) + rows * k * a_splitting +
-                             columns * k * panel_cost + rows * columns * (finishing + resting);
+        const double far = is_whole() ? 0.06 : memory;   // beside products
+        const double resting = block_bytes > 1.6 * (1 << 20) ? 8 * far * (chunks - 1) : 0;
+        const double tile = steps * block_products(plan.depth) + tile_ends(chunks);
+        const double block = 2000 + tiles * tile + rows * k * a_splitting + columns * k * panel_cost +
+                             rows * columns * (finishing + resting);
         double cost = std::ceil(static_cast<double>(blocks) / static_cast<double>(units)) * block;
         if (shared && !p.prepared_b)
             cost += launch + static_cast<double>(p.batch * p.k * p.n) * (b_splitting + 2 * words * memory) /
@@ -92,9 +115,10 @@ struct Planner {
     {
         const std::int64_t strip = by_vectors ? vector_strip_bytes : strip_bytes;
         const std::int64_t longest = strip / (2 * amx_side * amx_parts(p.dtype)) / amx_side * amx_side;
+        const std::int64_t deepest = is_whole() ? deep_strip_bytes / (2 * amx_side) : longest;
         for (std::int64_t splits = 1; splits <= 2 * units && (splits - 1) * longest < p.k; splits *= 2) {
             const std::int64_t split_depth = splits == 1 ? p.k : round_up(divide_up(p.k, splits), amx_side);
-            for (const std::int64_t limit : {longest, longest * 3 / 4}) {
+            for (const std::int64_t limit : {longest, longest * 3 / 4, deepest / 2, deepest * 3 / 4, deepest}) {
                 const std::int64_t chunks = divide_up(split_depth, limit);
                 AmxKernelPlan plan{block_rows, block_columns, divide_up(p.k, split_depth), split_depth,
                                    round_up(divide_up(split_depth, chunks), amx_side), 0, 0};

@@ -44,7 +44,7 @@ Rejection cpu_bfloat16_rows_rejects(const GemmProblem&, const Device&);
 Rejection cpu_bfloat16_rows_advises_against(const GemmProblem&, const Device&);
 void cpu_bfloat16_rows(Queue&, const GemmProblem&, const GemmTensors&);
 
-AmxPlan amx_plan(const GemmProblem& problem, const Device& device);
+CLPRIM_API AmxPlan amx_plan(const GemmProblem& problem, const Device& device);
 CLPRIM_API void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& problem,
                            const GemmTensors& tensors);
 
