@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -89,7 +90,8 @@ struct SessionOptions {
     // Of the dynamic sizes that the model names: inputs must have them, and what follows from them is computed once.
     std::map<std::string, std::int64_t> sizes;
     // From the third run with inputs of the same types and shapes on, a recording of the run's kernels is replayed.
-    // Runs that wait for the device, draw random numbers, are profiled or need more than 64 MiB are never recorded.
+    // Runs that wait for the device, draw random numbers, are profiled or need more than 64 MiB are never recorded, nor
+    // on CPU devices those of few nodes with large inputs and outputs, which would be copied.
     bool record = true;
     // Where the device's driver knows of it, what the session enqueues goes before what sessions of normal priority do.
     // Sessions of one priority share a queue.
@@ -120,6 +122,9 @@ struct RunOptions {
     // numbers into the memory that this gives for them: contiguous, elements as storage_type(type) lies. The run
     // returns no value for these; null leaves one on the device, to be returned as ever. It must not call the session.
     std::function<void*(const std::string& name, ElementType type, const Dims& shape)> to_host;
+    // A result of so many bytes or more which the run alone holds is returned where it lies instead of read, after the
+    // wait, if kernels work in this process's memory (host_address, clprim/interop.hpp). Asks for to_host.
+    std::size_t in_place_from = std::numeric_limits<std::size_t>::max();
 };
 
 // A run that Session::cancel ended.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <clprim/copy.hpp>
+#include <clprim/interop.hpp>
 
 #include "onnx/ports.hpp"
 
@@ -45,6 +46,15 @@ void HostResults::take(std::size_t i, const Value& result, Queue& queue)
         tensor = dense;
     }
     queue.read(*tensor.memory, static_cast<std::size_t>(tensor.offset) * size_of(tensor.dtype), target, bytes);
+}
+
+bool HostResults::has_in_place(std::size_t i, const Value& result, Queue& queue) const
+{
+    if (!wanted_[i] || taken_[i] || !result.is_tensor() || !result.owns_memory())
+        return false;
+    const Tensor tensor = result.device(queue);
+    return tensor.is_contiguous() && host_address(tensor) &&
+           static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype) >= options_.in_place_from;
 }
 
 }  // namespace clprim::onnx

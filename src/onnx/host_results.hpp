@@ -17,6 +17,8 @@ public:
     // Waits for result `i` and reads it; does nothing where it was read already or is not for the host.
     void take(std::size_t i, const Value& result, Queue& queue);
     bool has(std::size_t i) const { return taken_[i]; }
+    // Whether the host has result `i`, which nobody refers to but the caller, where it lies.
+    bool has_in_place(std::size_t i, const Value& result, Queue& queue) const;
 
 private:
     const Graph& graph_;

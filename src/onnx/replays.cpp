@@ -14,6 +14,7 @@
 
 #include "core/dry_run.hpp"
 #include "core/hollow.hpp"
+#include "core/host_memory.hpp"
 #include "core/memory_pool.hpp"
 #include "core/planned_memory.hpp"
 #include "onnx/host_results.hpp"
@@ -27,6 +28,11 @@ namespace {
 constexpr std::size_t most_entries = 4, most_bytes = std::size_t{64} << 20;
 // Integers that few can say how often a loop runs or which branch is taken: they belong to the kind of arguments.
 constexpr std::int64_t few = 8;
+
+std::size_t bytes_of(const Value& value)
+{
+    return static_cast<std::size_t>(value.numel()) * size_of(storage_type(value.type()));
+}
 
 bool is_fixed(const Value& value)
 {
@@ -98,6 +104,7 @@ struct Replays::Entry {
     std::mutex mutex;                     // of everything here, and of the order in which a run is enqueued
     State state = State::fresh;
     std::vector<bool> copied;             // which arguments are copied to `arguments` at each run
+    std::size_t copied_bytes = 0;         // of these and of results on the device, known after the first run
     std::unique_ptr<detail::MemoryPool> pool;
     std::vector<Value> arguments, results;
     std::unique_ptr<Recording> recording;
@@ -151,10 +158,24 @@ std::vector<Value> Replays::first_run(Entry& entry, std::vector<Value>& argument
         arguments[i] = Value(tensor, arguments[i].type());
     }
     auto results = run_graph(graph_, arguments, nullptr, engine);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        bytes += entry.copied[i] ? bytes_of(arguments[i]) : 0;
+    for (const Value& result : results)
+        bytes += result.is_tensor() && result.on_device() ? bytes_of(result) : 0;
     const std::lock_guard lock(entry.mutex);
     if (entry.state == Entry::State::fresh)
         entry.state = Entry::State::warm;
+    entry.copied_bytes = bytes;
     return results;
+}
+
+// Where kernels work in this process's memory nothing would be copied but for the recording. Counted in what a node's
+// launches take of the host.
+bool Replays::copies_too_much(const Entry& entry, const Device& device) const
+{
+    constexpr std::size_t bytes_of_a_node = 40 << 10;
+    return runs_on_host_processor(device) && entry.copied_bytes > bytes_of_a_node * graph_.nodes.size();
 }
 
 // A recording in memory of the entry's pool. False where a run cannot be recorded: the entry is refused then.
@@ -270,6 +291,8 @@ std::vector<Value> Replays::run(std::vector<Value> arguments, Engine& engine)
     const auto entry = entry_for(kind->key);
     std::unique_lock lock(entry->mutex);
     const bool node_by_node = engine.surplus != nullptr;
+    if (entry->state == Entry::State::warm && copies_too_much(*entry, engine.queue.device()))
+        entry->refuse();
     if (entry->state == Entry::State::warm && !node_by_node)
         record(*entry, arguments, engine);
     if (entry->state == Entry::State::recorded && !node_by_node)

@@ -20,7 +20,7 @@ public:
     ~Replays();
 
     // Does a run, the first one with such arguments node by node. Runs that wait for the device in between, draw random
-    // numbers or need much memory are never recorded.
+    // numbers, need much memory or would copy more than they compute are never recorded.
     std::vector<Value> run(std::vector<Value> arguments, Engine& engine);
 
 private:
@@ -28,6 +28,7 @@ private:
 
     std::shared_ptr<Entry> entry_for(const std::string& key);
     std::vector<Value> first_run(Entry& entry, std::vector<Value>& arguments, Engine& engine);
+    bool copies_too_much(const Entry& entry, const Device& device) const;
     static std::vector<Value> replay(const Entry& entry, const std::vector<Value>& arguments, Engine& engine);
     bool record(Entry& entry, const std::vector<Value>& arguments, Engine& engine);
     bool record_once(Entry& entry, const std::vector<Value>& arguments, Engine& engine);

@@ -273,8 +273,14 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
     run_behind(engine.queue, state.context.queue(), arguments);
     const std::vector<Value> results = state.run(arguments, engine);
     Values values;
+    bool in_place = false;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const std::string& name = graph.output_ports[i].name;
+        if (host_results.has_in_place(i, results[i], engine.queue)) {
+            values.emplace(name, results[i]);
+            in_place = true;
+            continue;
+        }
         host_results.take(i, results[i], engine.queue);
         if (host_results.has(i))
             continue;
@@ -284,6 +290,8 @@ Session::Values Session::run(const Values& inputs, const RunOptions& options)
         else if (options.outputs.empty() || std::ranges::find(options.outputs, name) != options.outputs.end())
             values.emplace(name, results[i]);
     }
+    if (in_place)
+        engine.queue.finish();
     run_behind(state.context.queue(), engine.queue, results);
     return values;
 }

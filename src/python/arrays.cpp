@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include <clprim/interop.hpp>
+
 #include "bindings.hpp"
 
 namespace clprim::python {
@@ -302,6 +304,17 @@ Value value_from(const py::handle& object, Context& context, const Expected& exp
 Value borrowed_value(const py::handle& object, Context& context, const Expected& expected)
 {
     return converted(object, context, expected, tensor_within);
+}
+
+py::object array_in_place(const Value& value)
+{
+    const Tensor tensor = value.device(Context::get(0).queue());
+    void* const address = host_address(tensor);
+    const py::capsule owner(new Value(value), [](void* held) { delete static_cast<Value*>(held); });
+    const std::vector<py::ssize_t> shape(tensor.shape.begin(), tensor.shape.end());
+    return typed_array(array_of_shape(tensor.shape,
+                                      [&] { return py::array(storage_dtype(tensor.dtype), shape, address, owner); }),
+                       value.type());
 }
 
 py::object value_to_python(const Value& value)

@@ -70,6 +70,8 @@ Value value_from(const py::handle& object, Context& context, const Expected& exp
 Value borrowed_value(const py::handle& object, Context& context, const Expected& expected = {});
 // Arrays, lists of them, arrays of str, None. Waits for the device.
 py::object value_to_python(const Value& value);
+// Of a tensor that the host has where it lies (host_address), without a copy.
+py::object array_in_place(const Value& value);
 
 // Weights are dictionaries of arrays.
 WeightMap weights_of(const py::dict& arrays);

@@ -130,7 +130,8 @@ py::dict run(BoundSession& session, const py::object& given, const py::object& o
             options.bound.emplace(string_of(key), object.cast<Tensor>());
         }
     std::map<std::string, std::pair<py::array, ElementType>> arrays;
-    if (kind == Results::arrays)
+    if (kind == Results::arrays) {
+        options.in_place_from = std::size_t{1} << 20;
         options.to_host = [&](const std::string& name, ElementType type, const Dims& shape) {
             const py::gil_scoped_acquire held;
             py::array array = empty_array(shape, storage_type(type));
@@ -138,6 +139,7 @@ py::dict run(BoundSession& session, const py::object& given, const py::object& o
             arrays.insert_or_assign(name, std::pair(std::move(array), type));
             return memory;
         };
+    }
     Session::Values results;
     {
         const Released released;
@@ -149,10 +151,11 @@ py::dict run(BoundSession& session, const py::object& given, const py::object& o
             continue;
         else if (const auto array = arrays.find(name); array != arrays.end())
             answer[text_of(name)] = typed_array(std::move(array->second.first), array->second.second);
-        else if (kind == Results::arrays)
-            answer[text_of(name)] = value_to_python(results.at(name));
+        else if (const Value& value = results.at(name); kind == Results::values)
+            answer[text_of(name)] = py::cast(value);
         else
-            answer[text_of(name)] = py::cast(results.at(name));
+            answer[text_of(name)] = value.is_tensor() && value.on_device() ? array_in_place(value)
+                                                                           : value_to_python(value);
     return answer;
 }
 

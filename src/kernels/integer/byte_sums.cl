@@ -35,3 +35,21 @@ static inline void put_tile(const int* tile, __global int* c, const int2* rows, 
         }
     }
 }
+
+// A tile that may still be on its way from registers, and what put_tile will be told.
+typedef struct {
+    __global int* c;                 // 0: none waits
+    const int* tile;
+    const int2* rows;
+    const __global int2* columns;
+    int2 size;
+    int first, last;
+} waiting_tile;
+
+static inline void put_waiting(waiting_tile* waiting, const integer_product* p)
+{
+    if (waiting->c)
+        put_tile(waiting->tile, waiting->c, waiting->rows, waiting->columns, waiting->size, p, waiting->first,
+                 waiting->last);
+    waiting->c = 0;
+}

@@ -4,28 +4,13 @@
 //
 // -DX=int8|uint8 (A's bytes)
 #include "core/dtype.cl"
-#include "kernels/gemm/amx_tiles.cl"
-#include "kernels/integer/byte_sums.cl"
-
-#define CHUNK 16         // blocks: 32 KiB of a strip rest in the first level
 #define DOT_int8 "tdpbssd"
 #define DOT_uint8 "tdpbusd"
 #define DOT CLPRIM_CAT(DOT_, X)
+#include "kernels/integer/amx_bytes.cl"
+#include "kernels/integer/byte_sums.cl"
 
 typedef const __global storage_t(X)* bytes;
-
-// Adds to the 32 x 32 sums in registers: rows of A `step` bytes apart.
-static inline void multiply_tile(ulong rows, long step, const __global uint* panel, long blocks)
-{
-    ulong lower = rows + 16 * step;
-    for (long block = 0; block < blocks; ++block, rows += BLOCK, lower += BLOCK, panel += BLOCK_WORDS)
-        __asm__ volatile("tileloadd (%0,%3,1), %%tmm4\n\ttileloadd (%2,%4,1), %%tmm6\n\t"
-                         DOT " %%tmm6, %%tmm4, %%tmm0\n\t"
-                         "tileloadd 1024(%2,%4,1), %%tmm7\n\t" DOT " %%tmm7, %%tmm4, %%tmm1\n\t"
-                         "tileloadd (%1,%3,1), %%tmm5\n\t" DOT " %%tmm6, %%tmm5, %%tmm2\n\t"
-                         DOT " %%tmm7, %%tmm5, %%tmm3" ::"r"(rows), "r"(lower), "r"(panel), "r"(step), "r"(64ul)
-                         : "memory");
-}
 
 // The last rows of A with zeros in place of those beyond them.
 static inline void copy_rows(bytes from, long step, int count, long depth, uchar* to)
@@ -43,7 +28,11 @@ void multiply_rows(bytes a, ulong a_offset, bytes zeros, ulong zeros_offset, con
     const long strip_begin = get_group_id(0) * p.block_strips, panel_begin = get_group_id(1) * p.block_panels;
     const long strip_end = min(strips, strip_begin + p.block_strips), batch = get_group_id(2);
     const long panel_end = min(panels, panel_begin + p.block_panels);
-    int tile[SIDE * SIDE] __attribute__((aligned(64)));
+    int sums[2][SIDE * SIDE] __attribute__((aligned(64)));
+    int2 zero_points[2][SIDE];
+    int turn = 0;
+    waiting_tile waiting = {0};
+    amx_leaving leaving = {0, 0};
     uchar edge[SIDE * CHUNK * BLOCK] __attribute__((aligned(64)));
     a += a_offset + batch * p.a_batch;
     zeros += zeros_offset;
@@ -60,29 +49,31 @@ void multiply_rows(bytes a, ulong a_offset, bytes zeros, ulong zeros_offset, con
             bytes from = a + i * p.a_row + block * BLOCK;
             if (rows < SIDE)
                 copy_rows(from, p.a_row, rows, count * BLOCK, edge);
-            const ulong begin = rows < SIDE ? (ulong)edge : (ulong)from;
+            const ulong upper = rows < SIDE ? (ulong)edge : (ulong)from;
             const long step = rows < SIDE ? CHUNK * BLOCK : p.a_row;
-            int2 zero_points[SIDE] = {0};
-            for (int row = 0; row < rows && p.zero_step >= 0; ++row)
-                zero_points[row].y = zeros[(i + row) * p.zero_step];
+            int2* zero_point = zero_points[strip % 2];
+            for (int row = 0; row < SIDE; ++row)
+                zero_point[row] = (int2)(0, row < rows && p.zero_step >= 0 ? zeros[(i + row) * p.zero_step] : 0);
             for (long panel = panel_begin; panel < panel_end; ++panel) {
                 const long j = panel * SIDE;
                 const int2 size = (int2)(rows, (int)min(p.n - j, (long)SIDE));
                 __global int* to = c + i * p.c_row + j * p.c_column;
-                const int whole = p.c_column == 1 && size.x == SIDE && size.y == SIDE;
-                if (whole && !first)
-                    amx_load((ulong)to, p.c_row);
-                else
-                    __asm__ volatile(AMX_ZERO ::: "memory");
-                multiply_tile(begin, step, b + (panel * blocks + block) * BLOCK_WORDS, count);
-                if (whole && (!last || p.zero_step < 0)) {
-                    amx_store((ulong)to, p.c_row);
+                const amx_leaving target = {p.c_column == 1 ? (ulong)to : 0, p.c_row};
+                const amx_operands of = {upper, upper + 16 * step, (ulong)(b + (panel * blocks + block) * BLOCK_WORDS),
+                                         step, BLOCK, (int)count, size.x > 16, size.y > 16};
+                multiply_bytes(of, leaving, target);
+                put_waiting(&waiting, &p);
+                if (target.sums && size.x == SIDE && size.y == SIDE && first && (!last || p.zero_step < 0)) {
+                    leaving = target;
                     continue;
                 }
-                amx_store((ulong)tile, AMX_SIDE);
-                put_tile(tile, to, zero_points, b_sums + j, size, &p, first || whole, last);
+                leaving = (amx_leaving){(ulong)sums[turn], AMX_SIDE};
+                waiting = (waiting_tile){to, sums[turn], zero_point, b_sums + j, size, first, last};
+                turn ^= 1;
             }
         }
     }
+    amx_leave(leaving);
     amx_end();
+    put_waiting(&waiting, &p);
 }

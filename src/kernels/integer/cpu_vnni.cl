@@ -6,11 +6,11 @@
 #include "kernels/gemm/dot_blocks.cl"
 
 #define CHUNK 16
-#define BEGIN_TILES
-#define END_TILES
-
-static inline void multiply_tile(const __global uint* strip, const __global uint* panel, long blocks, int2 size,
-                                 int* tile)
+typedef int tiles;
+static inline void begin_tiles(tiles* all) {}
+static inline void end_tiles(tiles* all) {}
+static inline void multiply_tile(tiles* all, const __global uint* strip, const __global uint* panel, long blocks,
+                                 int2 size, int* tile)
 {
     dot_blocks((ulong)strip, (ulong)panel, blocks, size, tile);
 }
