@@ -115,7 +115,8 @@ def supply_names_of_other_versions():
                common_optimizers]
     for name in ("testing._internal.common_mkldnn", "testing._internal.inductor_utils",
                  "testing._internal.triton_utils",
-                 "testing._internal.common_quantization", "nn.attention.flex_attention", "_inductor.compile_fx"):
+                 "testing._internal.common_quantization", "nn.attention.flex_attention", "_inductor.compile_fx",
+                 "_inductor.codecache"):
         with contextlib.suppress(Exception):
             modules.append(importlib.import_module(f"torch.{name}"))
     decorators = ("skip", "expected", "requires", "only", "bf32", "tf32", "reduced", "precision", "largeT", "slow",
@@ -132,7 +133,7 @@ def supply_names_of_other_versions():
             return lambda: False
         if name == "dtype_abbrs":
             return importlib.import_module("torch.utils._dtype_abbrs").dtype_abbrs
-        if name in ("complex_memory_overlap", "add_kernel"):
+        if name in ("complex_memory_overlap", "add_kernel", "cpp_prefix_path"):
             return functools.partial(missing, name)
         if name.endswith("_and_refs"):
             operators = list(getattr(common_methods_invocations, name.removesuffix("_and_refs")))
