@@ -72,7 +72,7 @@ private:
 };
 
 // A file that is open for reading: it can be read after it was replaced, moved or deleted.
-class InputFile {
+class CLPRIM_API InputFile {
 public:
     struct Status {
         bool regular;                        // no folder, pipe or device
@@ -89,6 +89,10 @@ public:
     std::optional<Status> status() const noexcept;
     // Fills a buffer from a place of the file; false if it ends before that, or cannot be read.
     bool read(std::uint64_t offset, std::span<std::byte> buffer) const noexcept;
+    // Bytes of the file, which the system reads when they are first looked at; what is written to them is private. Null
+    // if the file ends before that, there are none, or the system has no place. Looking at what the file lost since
+    // then ends the process.
+    std::shared_ptr<std::byte[]> map(std::uint64_t offset, std::size_t bytes) const noexcept;
 
 private:
     std::intptr_t file_;

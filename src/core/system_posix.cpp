@@ -243,5 +243,20 @@ bool InputFile::read(std::uint64_t offset, std::span<std::byte> buffer) const no
     return true;
 }
 
+std::shared_ptr<std::byte[]> InputFile::map(std::uint64_t offset, std::size_t bytes) const noexcept
+{
+    static const auto granularity = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto found = status();
+    if (bytes == 0 || !found || offset > found->bytes || bytes > found->bytes - offset)
+        return nullptr;
+    // Pages are the process's own once they are written to, which seldom happens: no memory is set aside for it.
+    const std::size_t before = offset % granularity, whole = before + bytes;
+    void* const address = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                                 static_cast<int>(file_), static_cast<off_t>(offset - before));
+    if (address == MAP_FAILED)
+        return nullptr;
+    return {static_cast<std::byte*>(address) + before, [=](std::byte*) { ::munmap(address, whole); }};
+}
+
 }  // namespace clprim::detail
 #endif

@@ -145,5 +145,28 @@ bool InputFile::read(std::uint64_t offset, std::span<std::byte> buffer) const no
     return true;
 }
 
+std::shared_ptr<std::byte[]> InputFile::map(std::uint64_t offset, std::size_t bytes) const noexcept
+{
+    static const std::uint64_t granularity = [] {
+        SYSTEM_INFO info;
+        GetSystemInfo(&info);
+        return info.dwAllocationGranularity;
+    }();
+    const auto found = status();
+    if (bytes == 0 || !found || offset > found->bytes || bytes > found->bytes - offset)
+        return nullptr;
+    const HANDLE mapping = CreateFileMappingW(handle_of(file_), nullptr, PAGE_WRITECOPY, 0, 0, nullptr);
+    if (!mapping)
+        return nullptr;
+    const auto before = static_cast<std::size_t>(offset % granularity);
+    const std::uint64_t begin = offset - before;
+    void* const address = MapViewOfFile(mapping, FILE_MAP_COPY, static_cast<DWORD>(begin >> 32),
+                                        static_cast<DWORD>(begin), before + bytes);
+    CloseHandle(mapping);                        // the view keeps it
+    if (!address)
+        return nullptr;
+    return {static_cast<std::byte*>(address) + before, [=](std::byte*) { UnmapViewOfFile(address); }};
+}
+
 }  // namespace clprim::detail
 #endif

@@ -131,6 +131,7 @@ struct Model {
     std::int64_t ir_version = 0;
     std::map<std::string, std::string> metadata;
     std::vector<ModelFile> files;      // its own first, then those of external data; none for a model from memory
+    std::vector<ModelFile> mapped;     // those that constants lie in
 };
 
 // The model from its files, wherever they are now. Throws InvalidArgument where somebody wrote to them meanwhile.

@@ -36,4 +36,26 @@ bool ModelFile::read(std::uintmax_t offset, std::span<std::byte> buffer) const
     return buffer.empty() || (file && file->read(offset, buffer));
 }
 
+std::shared_ptr<std::byte[]> ModelFile::map(std::uintmax_t offset, std::size_t bytes)
+{
+    const auto file = opened();
+    auto mapped = file ? file->map(offset, bytes) : nullptr;
+    mapped_ |= mapped != nullptr;
+    return mapped;
+}
+
+bool ModelFile::was_written_to() const
+{
+    const auto file = opened();
+    const auto status = file ? file->status() : std::nullopt;
+    return status && status->number == status_.number && status != status_;
+}
+
+void require_unwritten(const std::vector<ModelFile>& mapped)
+{
+    for (const ModelFile& file : mapped)
+        require(!file.was_written_to(), "the model's external data '", file.path().string(),
+                "' changed since the model was read, which leaves weights in their file until they are used");
+}
+
 }  // namespace clprim::onnx

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <core/system.hpp>
 
@@ -29,6 +30,11 @@ public:
     bool is_unchanged() const;
     // Fills a buffer from a place of the file; false if it ends before that, or cannot be read.
     bool read(std::uintmax_t offset, std::span<std::byte> buffer) const;
+    // Bytes of it that are read when they are looked at; null where that cannot be.
+    std::shared_ptr<std::byte[]> map(std::uintmax_t offset, std::size_t bytes);
+    bool is_mapped() const { return mapped_; }
+    // Whether somebody wrote to what was mapped. A file that took its place, or none, changes nothing of that.
+    bool was_written_to() const;
 
 private:
     std::shared_ptr<const clprim::detail::InputFile> opened() const;
@@ -37,6 +43,10 @@ private:
     std::string location_;
     std::shared_ptr<const clprim::detail::InputFile> file_;   // null once closed
     clprim::detail::InputFile::Status status_{};
+    bool mapped_ = false;
 };
+
+// Before constants are looked at that may be mapped: throws InvalidArgument naming a file that was written to.
+void require_unwritten(const std::vector<ModelFile>& mapped);
 
 }  // namespace clprim::onnx

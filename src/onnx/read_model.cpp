@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -30,7 +31,9 @@ std::shared_ptr<Model> read_bytes(std::uintmax_t size, const Beginning& beginnin
     pb::ModelProto proto;
     require(size <= 0x7fffffff, "an ONNX file is at most 2 GiB; larger models keep their data in external files");
     require(parse(proto), "not an ONNX model, or truncated (", size, " bytes)");
-    return read_model(proto, folder);
+    auto model = read_model(proto, folder);
+    std::ranges::copy_if(*folder.files, std::back_inserter(model->mapped), &ModelFile::is_mapped);
+    return model;
 }
 
 // A file from its beginning to where it ended when it was opened.
@@ -106,7 +109,7 @@ OnnxModel::OnnxModel(const std::filesystem::path& file)
 OnnxModel OnnxModel::from_bytes(std::span<const std::byte> bytes, const std::filesystem::path& folder)
 {
     std::vector<onnx::ModelFile> files;
-    onnx::ModelFolder where{.files = &files};
+    onnx::ModelFolder where{.path = {}, .files = &files};
     if (!folder.empty())
         where.path = folder;
     onnx::Beginning beginning{};

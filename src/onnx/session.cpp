@@ -81,11 +81,13 @@ void run_behind(Queue& queue, Queue& other, const std::vector<Value>& values)
 struct Session::State {
     State(std::shared_ptr<const Model> model, Context& context_, const SessionOptions& options_)
         : context(options_.threads ? context_.with_threads(options_.threads) : context_), options(options_),
-          metadata(model->metadata), files(model->files), queue_id(queue_for(options_, context_)),
+          metadata(model->metadata), files(model->files), mapped(model->mapped),
+          queue_id(queue_for(options_, context_)),
           profile(options.profile ? std::make_unique<NodeProfile>() : nullptr)
     {
         if (!options.programs.empty())
             use_programs(options.programs);
+        require_unwritten(mapped);
         Engine engine = new_engine();
         engine.profile = nullptr;
         opsets = model->opsets;
@@ -107,6 +109,7 @@ struct Session::State {
     template <class Use>
     auto with_constants(const Use& use)
     {
+        require_constants();
         if (auto result = unless_given_back(use))
             return std::move(*result);
         const std::unique_lock lock(constants);
@@ -146,14 +149,22 @@ struct Session::State {
         }
     }
 
+    // Until the first run has brought them to the device, constants may lie in their files.
+    void require_constants() const
+    {
+        if (gives_back)
+            require_unwritten(mapped);
+    }
+
     // Nothing if it was done meanwhile, or is not to give anything back.
     template <class Run>
     std::optional<std::vector<Value>> giving_run(const Run& once, Engine& engine)
     {
         const std::unique_lock lock(constants);
+        require_constants();
         std::optional<std::vector<Value>> results;
         // What a recording of the program's own prepares is there only when that is replayed. What could not be read
-        // again stays, as after Session::save to the model's own file.
+        // again stays.
         if (gives_back && !is_recording(engine.queue) && std::ranges::all_of(files, &ModelFile::is_unchanged)) {
             engine.surplus = surplus.get();
             surplus->begin();
@@ -186,7 +197,7 @@ struct Session::State {
     Context& context;
     const SessionOptions options;
     std::map<std::string, std::string> metadata;
-    const std::vector<ModelFile> files;
+    const std::vector<ModelFile> files, mapped;
     std::map<std::string, std::int64_t> opsets;
     std::int64_t ir_version = 0;
     int queue_id;
@@ -320,6 +331,11 @@ void Session::save(const std::filesystem::path& file) const
     State& state = alive(state_);
     const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata, {}};
     const std::string bytes = state.with_constants([&] { return model_bytes(model, state.queue()); });
+    // What the session has open, and may have weights in, loses its name instead of its bytes.
+    std::error_code none;
+    for (const ModelFile& own : state.files)
+        if (std::filesystem::equivalent(own.path(), file, none))
+            std::filesystem::remove(std::filesystem::canonical(file, none), none);
     std::ofstream stream(file, std::ios::binary);
     stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     require(static_cast<bool>(stream.flush()), "cannot write '", file.string(), "'");

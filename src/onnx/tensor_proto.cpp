@@ -129,12 +129,12 @@ struct External {
     std::size_t size;
 };
 
-// A model must not reach files outside of its folder, not by links either.
-ModelFile external_file(const std::string& name, const std::string& location, const ModelFolder& folder)
+// A model must not reach files outside of its folder, not by links either. The next call may move the file.
+ModelFile& external_file(const std::string& name, const std::string& location, const ModelFolder& folder)
 {
     namespace fs = std::filesystem;
     constexpr std::size_t most_open = 16;
-    if (folder.files && !location.empty())
+    if (!location.empty())
         if (const auto known = std::ranges::find(*folder.files, location, &ModelFile::location);
             known != folder.files->end())
             return *known;
@@ -146,16 +146,13 @@ ModelFile external_file(const std::string& name, const std::string& location, co
                 *relative.begin() != "..",
             "tensor '", name, "': external data '", location, "' lie outside of the model's folder");
     require(fs::is_regular_file(path, error), "tensor '", name, "': external data file '", location, "' is missing");
-    ModelFile file(path, location);
-    if (folder.files) {
-        folder.files->push_back(file);
-        if (folder.files->size() > most_open)
-            folder.files->back().close();
-    }
+    ModelFile& file = folder.files->emplace_back(path, location);
+    if (folder.files->size() > most_open)
+        file.close();
     return file;
 }
 
-External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
+External read_external(const pb::TensorProto& tensor, ElementType type, const ModelFolder& folder)
 {
     const std::string& name = tensor.name();
     std::string location;
@@ -171,10 +168,16 @@ External read_external(const pb::TensorProto& tensor, const ModelFolder& folder)
     }
     require(folder.path.has_value(), "tensor '", name, "' has its data in file '", location,
             "'; models from memory need the folder of such files");
-    const ModelFile file = external_file(name, location, folder);
+    ModelFile& file = external_file(name, location, folder);
     require(offset <= file.bytes() && (!has_length || length <= file.bytes() - offset), "tensor '", name,
             "': external data file '", location, "' is too short: ", file.bytes(), " bytes");
     const std::size_t wanted = has_length ? length : file.bytes() - offset;
+    // Pages and their granularity are multiples of what elements are aligned to.
+    constexpr std::size_t large = std::size_t{1} << 16;
+    const auto width = static_cast<std::uint64_t>(std::max(8, packed_bits(type)) / 8);
+    if (wanted >= large && offset % width == 0)
+        if (auto mapped = file.map(offset, wanted))
+            return {std::move(mapped), wanted};
     const auto bytes = std::make_shared_for_overwrite<std::byte[]>(std::max<std::size_t>(wanted, 1));
     require(file.read(offset, {bytes.get(), wanted}), "tensor '", name, "': external data file '", location,
             "' cannot be read");
@@ -219,7 +222,7 @@ Value read_tensor(const pb::TensorProto& tensor, const ModelFolder& folder)
         return Value::strings(shape, {tensor.string_data().begin(), tensor.string_data().end()});
     }
     if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
-        External external = read_external(tensor, folder);
+        External external = read_external(tensor, type, folder);
         return holding(tensor.name(), type, shape, std::move(external.bytes), external.size);
     }
     if (tensor.has_raw_data())

@@ -17,7 +17,7 @@ namespace pb = ::onnx;
 // Where the bytes of external tensors are looked for; without a path they are refused.
 struct ModelFolder {
     std::optional<std::filesystem::path> path;
-    std::vector<ModelFile>* files = nullptr;   // those that were read, each once: looked at first, and added to
+    std::vector<ModelFile>* files;     // those that were read, each once: looked at first, and added to
 };
 
 // Throws InvalidArgument naming the tensor: unknown type, negative sizes, data that do not fill the shape, external

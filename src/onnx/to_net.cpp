@@ -312,6 +312,10 @@ private:
 
 }  // namespace
 
-ConvertedNet convert_to_net(const OnnxModel& model) { return NetWriter(*model.model()->graph).write(); }
+ConvertedNet convert_to_net(const OnnxModel& model)
+{
+    require_unwritten(model.model()->mapped);
+    return NetWriter(*model.model()->graph).write();
+}
 
 }  // namespace clprim
