@@ -125,7 +125,7 @@ typedef struct clprim_size {
 } clprim_size;
 /* What a session may be told; zeros, or a NULL pointer to it, are the defaults. */
 typedef struct clprim_session_options {
-    int no_optimization;         /* neither constants folded nor operators fused */
+    int no_optimization;         /* as optimization = "none" */
     int profile;                 /* times are kept, for clprim_session_trace */
     const clprim_size* sizes;    /* inputs must have them, and what follows from them is computed once; each once */
     size_t size_count;
@@ -134,6 +134,8 @@ typedef struct clprim_session_options {
     const char* programs;        /* a folder of `clprim prepare`, as for clprim_use_programs; NULL: none */
     unsigned threads;            /* kernels run on at most so many compute units of a CPU; 0: all */
     void* opencl_queue;          /* an in-order cl_command_queue of the device's cl_context to enqueue to; NULL: ours */
+    const char* optimization;    /* of nodes: "none", "basic" (constants folded, but ONNX's own operators), "all"; NULL:
+                                  * all */
 } clprim_session_options;
 clprim_status clprim_session_create_with(const char* path, const char* device, const clprim_session_options* options,
                                          clprim_session** session);

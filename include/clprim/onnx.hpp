@@ -84,8 +84,17 @@ ConvertedNet convert_to_net(const OnnxModel& model);
 // (DeformPSROIPooling, operators of a program's own, some functions of Pointwise).
 std::string convert_to_onnx(const Net& net);
 
+// What a session does to a model's nodes before it runs them.
+enum class OptimizationLevel {
+    none,     // nothing: they run as the file has them
+    basic,    // constants folded, copies skipped, equal nodes merged, unread ones dropped: ONNX's own operators stay
+    all       // and several are fused into one
+};
+std::string_view name_of(OptimizationLevel level) noexcept;                   // "none", "basic", "all"
+OptimizationLevel optimization_level_from_name(std::string_view name);        // throws InvalidArgument naming the three
+
 struct SessionOptions {
-    bool optimize = true;    // fold constants, fuse operators
+    OptimizationLevel optimization = OptimizationLevel::all;
     bool profile = false;    // keep the times of nodes (Session::profile, trace); runs do not wait for them
     // Of the dynamic sizes that the model names: inputs must have them, and what follows from them is computed once.
     std::map<std::string, std::int64_t> sizes;

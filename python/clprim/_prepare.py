@@ -11,7 +11,7 @@ from clprim.__main__ import PROGRAM, command_environment
 
 def prepare(model: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, *,
             shapes: Mapping[str, Sequence[int]] | None = None, batch: int | None = None, device: str | None = None,
-            processes: int | None = None) -> str:
+            processes: int | None = None, optimize: bool | str = True) -> str:
     import clprim
 
     model = os.fsdecode(model)
@@ -21,6 +21,8 @@ def prepare(model: str | os.PathLike[str], folder: str | os.PathLike[str] | None
     command = [str(PROGRAM), "prepare", model, "--output", folder]
     for name, shape in (shapes or {}).items():
         command += ["--shape", f"{name}={','.join(str(int(size)) for size in shape)}"]
+    if optimize is not True:
+        command += ["--optimization", optimize if isinstance(optimize, str) else "all" if optimize else "none"]
     for option, value in (("--batch", batch), ("--device", device), ("--processes", processes)):
         if value is not None:
             command += [option, str(value)]

@@ -74,7 +74,7 @@ def median_ms(run, count):
 def validate(path, options):
     import onnxruntime
 
-    session = clprim.Session(path, options.device)
+    session = clprim.Session(path, options.device, optimize=options.optimization)
     inputs = make_inputs(session, options)
     outputs = session.run(inputs)
     reference = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -95,6 +95,8 @@ def main(arguments=None) -> int:
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1,3,224,224", help="of a dynamic input")
     parser.add_argument("--integers", type=int, default=2, help="integer inputs are below this")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="relative L2 distance of each output")
+    parser.add_argument("--optimization", choices=("none", "basic", "all"), default="all",
+                        help="what sessions do to the models' nodes (default: all)")
     parser.add_argument("--time", type=int, default=0, metavar="N", help="also measure the median of N runs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -177,7 +177,13 @@ clprim_status clprim_session_create_with(const char* path, const char* device, c
         OnnxModel model{std::filesystem::path(path)};
         SessionOptions chosen;
         if (options) {
-            chosen.optimize = !options->no_optimization;
+            if (options->optimization)
+                chosen.optimization = optimization_level_from_name(options->optimization);
+            if (options->no_optimization) {
+                require(!options->optimization || chosen.optimization == OptimizationLevel::none,
+                        "no_optimization goes with no optimization but \"none\", got \"", options->optimization, "\"");
+                chosen.optimization = OptimizationLevel::none;
+            }
             chosen.profile = options->profile != 0;
             chosen.sizes = sizes_from(*options, model);
             chosen.record = !options->no_recording;

@@ -1,6 +1,7 @@
 #include "onnx/optimize.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -112,11 +113,18 @@ void fold_input_shapes(Graph& graph)
     });
 }
 
-enum class Level { outermost, inside };
+enum class Depth { outermost, inside };
+
+// Whether a node is kept though it reads constants only: integers stay what they are for whoever reads the file that a
+// session of ONNX's own operators saves.
+bool keeps_integers(const Node& node, OptimizationLevel level)
+{
+    return level == OptimizationLevel::basic && node.op_type == "DequantizeLinear" && !node.body;
+}
 
 // Runs every node that reads constants only, and keeps its results as constants. Inside of control flow a node that
 // fails stays: it may never be asked to run.
-void fold_constants(Graph& graph, Engine& engine, Level level)
+void fold_constants(Graph& graph, Engine& engine, OptimizationLevel level, Depth depth)
 {
     Frame frame(graph.slots.size());
     std::vector<bool> known(graph.slots.size());
@@ -129,7 +137,7 @@ void fold_constants(Graph& graph, Engine& engine, Level level)
     std::vector<Node> rest;
     for (Node& node : graph.nodes) {
         const auto is_known = [&](int slot) { return slot == absent || known[static_cast<std::size_t>(slot)]; };
-        bool foldable = std::ranges::all_of(node.inputs, is_known) && !varies(node);
+        bool foldable = std::ranges::all_of(node.inputs, is_known) && !varies(node) && !keeps_integers(node, level);
         for (const GraphRef& inner : subgraphs(node))
             for (const auto& capture : inner->captures)
                 foldable = foldable && is_known(capture.first);
@@ -144,7 +152,7 @@ void fold_constants(Graph& graph, Engine& engine, Level level)
         try {
             execute_on_copies(single, frame, silent);
         } catch (const Error&) {
-            if (level == Level::outermost)
+            if (depth == Depth::outermost)
                 throw;
             rest.push_back(std::move(node));
             continue;
@@ -197,26 +205,24 @@ void drop_unread_nodes(Graph& graph)
     graph.nodes = std::move(rest);
 }
 
-void fold(Graph& graph, Engine& engine, Level level)
+void fold(Graph& graph, Engine& engine, OptimizationLevel level, Depth depth)
 {
-    fuse_quantised(graph);
-    release_carried(graph);
-    fold_constants(graph, engine, level);
+    const bool all = level == OptimizationLevel::all;
+    if (all) {
+        fuse_quantised(graph);
+        release_carried(graph);
+    }
+    fold_constants(graph, engine, level, depth);
     hand_down_constants(graph);
     for (const Node& node : graph.nodes)
         for (const GraphRef& inner : subgraphs(node))
-            fold(*inner, engine, Level::inside);
-    hoist_invariants(graph);
+            fold(*inner, engine, level, Depth::inside);
+    if (all)
+        hoist_invariants(graph);
 }
 
 void fuse(Graph& graph, Engine& engine)
 {
-    for (const Node& node : graph.nodes)
-        for (const GraphRef& inner : subgraphs(node))
-            fuse(*inner, engine);
-    skip_copies(graph);
-    merge_equal(graph);
-    drop_unread_nodes(graph);
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_norms(rewriter);
@@ -229,9 +235,24 @@ void fuse(Graph& graph, Engine& engine)
     fuse_products(rewriter);
     fuse_integer_products(rewriter);
     fuse_elementwise(rewriter);
+}
+
+// What is left once constants are folded.
+void reduce(Graph& graph, Engine& engine, OptimizationLevel level)
+{
+    for (const Node& node : graph.nodes)
+        for (const GraphRef& inner : subgraphs(node))
+            reduce(*inner, engine, level);
+    const bool all = level == OptimizationLevel::all;
+    skip_copies(graph);
+    merge_equal(graph);
+    drop_unread_nodes(graph);
+    if (all)
+        fuse(graph, engine);
     merge_constants(graph);
     drop_unread(graph);
-    place_concatenations(graph);
+    if (all)
+        place_concatenations(graph);
 }
 
 }  // namespace
@@ -255,10 +276,10 @@ GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const Sessi
     model.reset();
     fix_sizes(*graph, options.sizes);
     plan(*graph);
-    if (options.optimize) {
+    if (options.optimization != OptimizationLevel::none) {
         fold_input_shapes(*graph);
-        fold(*graph, engine, Level::outermost);
-        fuse(*graph, engine);
+        fold(*graph, engine, options.optimization, Depth::outermost);
+        reduce(*graph, engine, options.optimization);
         plan(*graph);
     }
     settle_constants(*graph, engine.queue, upload);
@@ -266,3 +287,22 @@ GraphRef prepare(std::shared_ptr<const Model> model, Engine& engine, const Sessi
 }
 
 }  // namespace clprim::onnx
+
+namespace clprim {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> level_names{"none", "basic", "all"};      // in the order of the enumeration
+
+}  // namespace
+
+std::string_view name_of(OptimizationLevel level) noexcept { return level_names[static_cast<std::size_t>(level)]; }
+
+OptimizationLevel optimization_level_from_name(std::string_view name)
+{
+    const auto found = std::ranges::find(level_names, name);
+    require(found != level_names.end(), "no optimization level '", name, "'; expected none, basic or all");
+    return static_cast<OptimizationLevel>(found - level_names.begin());
+}
+
+}  // namespace clprim

@@ -38,6 +38,14 @@ OnnxModel model_from(const py::object& source, const std::optional<std::string>&
     return OnnxModel::from_bytes(data, folder.value_or(""));
 }
 
+// One of the levels by its name, or whether there is to be any.
+OptimizationLevel level_of(const py::object& optimize)
+{
+    if (py::isinstance<py::str>(optimize))
+        return optimization_level_from_name(optimize.cast<std::string>());
+    return py::bool_(optimize) ? OptimizationLevel::all : OptimizationLevel::none;
+}
+
 std::vector<std::string> names_of(const std::vector<ModelPort>& ports)
 {
     std::vector<std::string> names;
@@ -260,13 +268,15 @@ void bind_onnx(py::module_& m)
         });
 
     py::class_<BoundSession>(m, "Session", "A model made ready for a device; run may be called from several threads.")
-        .def(py::init([](const py::object& source, const py::object& device, bool optimize, bool profile,
-                         const std::map<std::string, std::int64_t>& sizes, bool record, bool high_priority,
-                         const py::object& programs, unsigned threads, std::uintptr_t cl_queue) {
+        .def(py::init([](const py::object& source, const py::object& device, const py::object& optimize,
+                         bool profile, const std::map<std::string, std::int64_t>& sizes, bool record,
+                         bool high_priority, const py::object& programs, unsigned threads,
+                         std::uintptr_t cl_queue) {
                  OnnxModel model = model_from(source, std::nullopt);
                  Context& context = context_of(device);
-                 SessionOptions options{.optimize = optimize, .profile = profile, .sizes = sizes, .record = record,
-                                        .high_priority = high_priority, .threads = threads, .programs = {}};
+                 SessionOptions options{.optimization = level_of(optimize), .profile = profile, .sizes = sizes,
+                                        .record = record, .high_priority = high_priority, .threads = threads,
+                                        .programs = {}};
                  if (cl_queue)
                      options.queue = &adopt(context, reinterpret_cast<cl_command_queue>(cl_queue));
                  if (!programs.is_none())
@@ -278,6 +288,7 @@ void bind_onnx(py::module_& m)
              py::arg("profile") = false, py::arg("sizes") = std::map<std::string, std::int64_t>(),
              py::arg("record") = true, py::arg("high_priority") = false, py::arg("programs") = py::none(),
              py::arg("threads") = 0, py::arg("cl_queue") = 0,
+             "optimize: True or \"all\", \"basic\" (constants folded, but ONNX's own operators), False or\n\"none\". "
              "threads: kernels run on at most so many compute units (0: all). cl_queue: an in-order cl_command_queue "
              "of\nthe device's cl_context (its handle as a number) that the session enqueues to.\n"
              "programs: a folder that Session.prepare wrote. high_priority: before other sessions, where the driver "
@@ -313,7 +324,8 @@ void bind_onnx(py::module_& m)
             [](const py::args& arguments, const py::kwargs& options) {
                 return py::module_::import("clprim._prepare").attr("prepare")(*arguments, **options);
             },
-            "prepare(model, folder=None, *, shapes={}, batch=None, device=None, processes=None)\n\n"
+            "prepare(model, folder=None, *, shapes={}, batch=None, device=None, processes=None,\n"
+            "        optimize=True)\n\n"
             "Compiles what the model needs in several processes and writes it to a folder (default: MODEL.programs)\n"
             "that can be shipped with the model and is only read: Session(model, programs=folder). Returns the folder.")
         .def("cancel", &Session::cancel,

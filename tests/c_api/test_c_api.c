@@ -171,7 +171,9 @@ static void test_session_options(void)
     clprim_tensor* x = NULL;
     clprim_session* session = NULL;
     clprim_binding in = {"x", NULL}, out = {"y", NULL};
-    clprim_session_options queue = {0};
+    clprim_session_options queue = {0}, level = {0};
+    const char* const levels[] = {"none", "basic", "all"};
+    size_t i;
     clprim_opencl opencl;
     const void* data = NULL;
     char text[16] = "";
@@ -193,6 +195,20 @@ static void test_session_options(void)
         clprim_tensor_free(x);
         clprim_session_free(session);
     }
+    for (i = 0; i < sizeof levels / sizeof *levels; ++i) {
+        level.optimization = levels[i];
+        CHECK(clprim_session_create_with(path, NULL, &level, &session) == CLPRIM_OK);
+        clprim_session_free(session);
+    }
+    level.no_optimization = 1; /* beside "all" */
+    CHECK(clprim_session_create_with(path, NULL, &level, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(strstr(clprim_last_error(), "no_optimization"));
+    level.optimization = "none";
+    CHECK(clprim_session_create_with(path, NULL, &level, &session) == CLPRIM_OK);
+    clprim_session_free(session);
+    level.optimization = "some";
+    CHECK(clprim_session_create_with(path, NULL, &level, &session) == CLPRIM_INVALID_ARGUMENT);
+    CHECK(strstr(clprim_last_error(), "'some'; expected none, basic or all"));
     CHECK(clprim_opencl_get(NULL, &opencl) == CLPRIM_OK);
     queue.opencl_queue = opencl.queue;
     CHECK(clprim_session_create_with(path, NULL, &queue, &session) == CLPRIM_OK);

@@ -33,12 +33,15 @@ Model::Model(const ModelSource& source, Context& context, bool profile) : source
 {
     if (std::filesystem::path(source.model).extension() != ".json") {
         require(source.weights.empty(), "--weights are for JSON nets; an ONNX model holds its own");
-        session_ = std::make_unique<Session>(OnnxModel(source.model), context,
-                                             SessionOptions{.optimize = true, .profile = profile, .sizes = {}});
+        SessionOptions options{.profile = profile, .sizes = {}, .programs = {}};
+        if (!source.optimization.empty())
+            options.optimization = optimization_level_from_name(source.optimization);
+        session_ = std::make_unique<Session>(OnnxModel(source.model), context, options);
         inputs_ = session_->inputs();
         check_options();
         return;
     }
+    require(source.optimization.empty(), "--optimization is for ONNX models: a net runs as its file says");
     net_ = std::make_unique<Net>(context);
     net_->load_json_file(source.model);
     net_->setup();

@@ -39,6 +39,8 @@ void add_model_options(CLI::App& command, ModelSource& source, bool required = t
         ->check(CLI::ExistingFile);
     command.add_option("-b,--batch", source.batch, "images at a time")->check(positive);
     command.add_option("--shape", source.shapes, "size of an input with dynamic axes: NAME=1,3,224,224");
+    command.add_option("--optimization", source.optimization, "what is done to an ONNX model's nodes (default: all)")
+        ->check(CLI::IsMember({"none", "basic", "all"}));
 }
 
 void add_devices(CLI::App& app)

@@ -23,6 +23,7 @@ struct ModelSource {
     std::string model, weights;   // weights: of JSON nets
     std::vector<std::string> shapes;   // "name=1,3,224,224"
     std::int64_t batch = 0;       // the first size where it is dynamic (of nets: in any case); 0: 1, or as the net says
+    std::string optimization;     // of an ONNX model's nodes; empty: all
 };
 
 struct BenchOptions : Common {

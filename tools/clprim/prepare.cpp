@@ -53,6 +53,8 @@ std::vector<std::string> model_arguments(const PrepareOptions& options)
         result.insert(result.end(), {"--weights", options.source.weights});
     if (options.source.batch)
         result.insert(result.end(), {"--batch", std::to_string(options.source.batch)});
+    if (!options.source.optimization.empty())
+        result.insert(result.end(), {"--optimization", options.source.optimization});
     for (const std::string& shape : options.source.shapes)
         result.insert(result.end(), {"--shape", shape});
     if (!options.device.empty())
