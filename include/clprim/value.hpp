@@ -1,5 +1,5 @@
 // Value: what flows along the edges of a model. A tensor of any of ONNX's element types, on the device, on the host or
-// both; a sequence of values; or nothing (an absent input, an empty optional).
+// both; a sequence of values; a map; or nothing (an absent input, an empty optional).
 #pragma once
 
 #include <cstddef>
@@ -53,13 +53,16 @@ public:
     static Value scalar(bool value);
     static Value scalar(float value);
     static Value sequence(std::vector<Value> items, ElementType item_type = ElementType::undefined);
+    // Two host tensors of one axis and as many elements: keys (strings or int64, all different), and their values.
+    static Value map(Value keys, Value values);
 
     bool is_none() const { return !state_; }
     bool is_tensor() const;
     bool is_sequence() const;
+    bool is_map() const;
     explicit operator bool() const { return !is_none(); }
 
-    // Of tensors; throw InvalidArgument otherwise. For a sequence, type() is that of its items.
+    // Of tensors; throw InvalidArgument otherwise. type() is that of a sequence's items and of a map's values, too.
     ElementType type() const;
     const Dims& shape() const;
     std::size_t dim() const { return shape().size(); }
@@ -95,6 +98,8 @@ public:
     std::vector<double> to_doubles(Queue& queue) const;
 
     const std::vector<Value>& items() const;         // of a sequence
+    const Value& keys() const;                       // of a map, as is the next
+    const Value& values() const;
 
     // The same elements in another shape with as many of them; shares host memory, device tensors if contiguous.
     Value reshaped(const Dims& shape, Queue& queue) const;

@@ -44,8 +44,9 @@ ElementType type_from(clprim_type type)
 const Value& tensor_of(const clprim_tensor* tensor)
 {
     require_given(tensor, "tensor", "a clprim_tensor");
-    require(tensor->value.is_tensor(), "tensor holds ", tensor->value.is_sequence() ? "a sequence" : "nothing",
-            "; expected a tensor");
+    const Value& value = tensor->value;
+    require(value.is_tensor(), "tensor holds ",
+            value.is_sequence() ? "a sequence" : value.is_map() ? "a map" : "nothing", "; expected a tensor");
     return tensor->value;
 }
 

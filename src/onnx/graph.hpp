@@ -76,10 +76,11 @@ T attribute_of(const Node& node, std::string_view name, T otherwise)
 
 // A value's name, element type and shape as the model declares them; sizes are numbers or names, or unknown ("").
 struct Port {
-    enum class Kind { tensor, sequence, optional, other };
+    enum class Kind { tensor, sequence, optional, map, other };
     std::string name;
     Kind kind = Kind::tensor;
     ElementType type = ElementType::undefined;
+    ElementType key = ElementType::undefined;    // of a map, or of a sequence's maps, whose values `type` is of
     bool has_shape = false;
     std::vector<std::variant<std::int64_t, std::string>> shape;
 };

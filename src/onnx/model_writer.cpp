@@ -17,7 +17,7 @@ using Names = std::vector<std::string>;
 
 void write_tensor(const Value& value, Queue& queue, pb::TensorProto& proto)
 {
-    require<NotSupported>(value.is_tensor(), "a constant is a sequence or optional, which files cannot hold");
+    require<NotSupported>(value.is_tensor(), "a constant is a sequence, map or optional, which files cannot hold");
     proto.set_data_type(static_cast<int>(value.type()));
     proto.mutable_dims()->Add(value.shape().begin(), value.shape().end());
     if (value.type() == ElementType::string) {
@@ -41,6 +41,10 @@ void write_port(const Port& port, pb::ValueInfoProto& proto)
         type = type->mutable_sequence_type()->mutable_elem_type();
     else if (port.kind == Port::Kind::optional)
         type = type->mutable_optional_type()->mutable_elem_type();
+    if (port.key != ElementType::undefined) {
+        type->mutable_map_type()->set_key_type(static_cast<int>(port.key));
+        type = type->mutable_map_type()->mutable_value_type();
+    }
     type->mutable_tensor_type()->set_elem_type(static_cast<int>(port.type));
     if (!port.has_shape)
         return;

@@ -80,6 +80,14 @@ std::string expected(const Port& port)
 
 void check_input(const Port& port, const Value& value, std::map<std::string, std::int64_t>& sizes)
 {
+    if (port.kind == Port::Kind::map) {
+        const auto wanted = detail::concat("a map of ", name_of(port.key), " to ", name_of(port.type));
+        require(value.is_map(), "input '", port.name, "' must be ", wanted);
+        require(value.keys().numel() == 0 || (value.keys().type() == port.key && value.type() == port.type), "input '",
+                port.name, "' must be ", wanted, ", got one of ", name_of(value.keys().type()), " to ",
+                name_of(value.type()));
+        return;
+    }
     if (port.kind != Port::Kind::tensor) {
         require(port.kind != Port::Kind::sequence || value.is_sequence(), "input '", port.name, "' must be a sequence");
         return;

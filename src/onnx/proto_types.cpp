@@ -13,6 +13,15 @@ pb::AttributeProto::AttributeType kind_of(const pb::AttributeProto& proto)
          : proto.floats_size() ? pb::AttributeProto::FLOATS : pb::AttributeProto::STRINGS;
 }
 
+// Of a tensor or a map.
+static void read_elements(const pb::TypeProto& proto, Port& port)
+{
+    const pb::TypeProto& elements = proto.has_map_type() ? proto.map_type().value_type() : proto;
+    port.type = static_cast<ElementType>(elements.tensor_type().elem_type());
+    if (proto.has_map_type())
+        port.key = static_cast<ElementType>(proto.map_type().key_type());
+}
+
 Port read_type(const pb::TypeProto& proto)
 {
     Port port;
@@ -21,8 +30,13 @@ Port read_type(const pb::TypeProto& proto)
         for (int depth = 0; depth < deepest && (item->has_sequence_type() || item->has_optional_type()); ++depth)
             item =
                 item->has_sequence_type() ? &item->sequence_type().elem_type() : &item->optional_type().elem_type();
-        port.type = static_cast<ElementType>(item->tensor_type().elem_type());
         port.kind = proto.has_sequence_type() ? Port::Kind::sequence : Port::Kind::optional;
+        read_elements(*item, port);
+        return port;
+    }
+    if (proto.has_map_type()) {
+        port.kind = Port::Kind::map;
+        read_elements(proto, port);
         return port;
     }
     if (!proto.has_tensor_type()) {

@@ -1,5 +1,6 @@
 #include <clprim/value.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -97,9 +98,10 @@ bool view_strides(const Tensor& tensor, const Dims& shape, Dims& strides)
 struct Value::State {
     ElementType type = ElementType::undefined;
     Dims shape;
-    bool is_sequence = false;
+    enum class Kind { tensor, sequence, map };
+    Kind kind = Kind::tensor;
     std::vector<std::string> strings;
-    std::vector<Value> items;
+    std::vector<Value> items;                         // of a map its keys and its values
     // Either may be made from the other at first use.
     std::mutex mutex;
     Tensor tensor;
@@ -194,19 +196,47 @@ Value Value::scalar(float value) { return copy_of(ElementType::float32, {}, &val
 Value Value::sequence(std::vector<Value> items, ElementType item_type)
 {
     Value result(std::make_shared<State>());
-    result.state_->is_sequence = true;
+    result.state_->kind = State::Kind::sequence;
     result.state_->type = items.empty() || !items[0].is_tensor() ? item_type : items[0].type();
     result.state_->items = std::move(items);
     return result;
 }
 
-bool Value::is_tensor() const { return state_ && !state_->is_sequence; }
-bool Value::is_sequence() const { return state_ && state_->is_sequence; }
+Value Value::map(Value keys, Value values)
+{
+    const bool has_names = keys.is_tensor() && keys.type() == ElementType::string;
+    require(has_names || (keys.is_tensor() && keys.type() == ElementType::int64 && keys.on_host()),
+            "Value::map: keys are strings or int64 on the host");
+    require(values.is_tensor() && values.on_host(), "Value::map: values are a tensor on the host");
+    require(keys.dim() == 1 && keys.shape() == values.shape(), "Value::map: keys of shape ", to_string(keys.shape()),
+            " and values of ", to_string(values.shape()), "; expected [n] and [n]");
+    const auto require_different = [&](auto sorted) {
+        std::ranges::sort(sorted);
+        const auto same = std::ranges::adjacent_find(sorted);
+        require(same == sorted.end(), "Value::map: key ", same == sorted.end() ? sorted.front() : *same,
+                " is there twice");
+    };
+    if (keys.numel() && has_names)
+        require_different(keys.strings());
+    else if (keys.numel()) {
+        const auto* numbers = reinterpret_cast<const std::int64_t*>(keys.host_bytes());
+        require_different(std::vector(numbers, numbers + keys.numel()));
+    }
+    Value result(std::make_shared<State>());
+    result.state_->kind = State::Kind::map;
+    result.state_->type = values.type();
+    result.state_->items = {std::move(keys), std::move(values)};
+    return result;
+}
+
+bool Value::is_tensor() const { return state_ && state_->kind == State::Kind::tensor; }
+bool Value::is_sequence() const { return state_ && state_->kind == State::Kind::sequence; }
+bool Value::is_map() const { return state_ && state_->kind == State::Kind::map; }
 
 const Value::State& Value::tensor_state(std::string_view asked) const
 {
     require(state_ != nullptr, asked, " of an absent value");
-    require(!state_->is_sequence, asked, " of a sequence; expected a tensor");
+    require(is_tensor(), asked, " of a ", is_map() ? "map" : "sequence", "; expected a tensor");
     return *state_;
 }
 
@@ -316,8 +346,20 @@ std::vector<double> Value::to_doubles(Queue& queue) const
 
 const std::vector<Value>& Value::items() const
 {
-    require(is_sequence(), "expected a sequence, got ", is_none() ? "nothing" : "a tensor");
+    require(is_sequence(), "expected a sequence, got ", is_none() ? "nothing" : is_map() ? "a map" : "a tensor");
     return state_->items;
+}
+
+const Value& Value::keys() const
+{
+    require(is_map(), "expected a map, got ", is_none() ? "nothing" : is_sequence() ? "a sequence" : "a tensor");
+    return state_->items[0];
+}
+
+const Value& Value::values() const
+{
+    keys();
+    return state_->items[1];
 }
 
 Value Value::kept_in(std::shared_ptr<const detail::MemoryPool> pool) const

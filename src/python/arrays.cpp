@@ -156,14 +156,18 @@ py::object strings_to_python(const Value& value)
     return array_of_shape(value.shape(), [&] { return flat.attr("reshape")(shape_tuple(value.shape())); });
 }
 
+Value host_value(const HostArray& host)
+{
+    return host.type == ElementType::string ? Value::strings(host.shape, strings_of(host))
+                                            : Value::copy_of(host.type, host.shape, host.array.data());
+}
+
 Value tensor_from(const HostArray& host, Context& context)
 {
-    if (host.type == ElementType::string)
-        return Value::strings(host.shape, strings_of(host));
+    if (host.type == ElementType::string || host.shape.product() <= host_limit)
+        return host_value(host);
     const void* data = host.array.data();
     const Released released;
-    if (host.shape.product() <= host_limit)
-        return Value::copy_of(host.type, host.shape, data);
     Queue& queue = context.queue();
     const Tensor tensor = context.empty(host.shape, storage_type(host.type), queue);
     queue.write(*tensor.memory, 0, data, tensor.nbytes());
@@ -274,6 +278,26 @@ namespace {
 
 using FromArray = Value(const HostArray& host, Context& context);
 
+// Keys are all text or all integers; values numbers, or text.
+Value map_from(const py::dict& map, ElementType type)
+{
+    std::vector<std::string> names;
+    std::vector<std::int64_t> numbers;
+    py::list values;
+    for (const auto& [key, value] : map) {
+        if (py::isinstance<py::str>(key))
+            names.push_back(key.cast<std::string>());
+        else if (PyIndex_Check(key.ptr()))
+            numbers.push_back(py::reinterpret_steal<py::object>(PyNumber_Index(key.ptr())).cast<std::int64_t>());
+        if (names.size() + numbers.size() != values.size() + 1 || (!names.empty() && !numbers.empty()))
+            throw py::type_error("keys of a map are all texts, or all integers");
+        values.append(value);
+    }
+    const auto count = static_cast<std::int64_t>(values.size());
+    return Value::map(names.empty() ? Value::ints(numbers) : Value::strings({count}, std::move(names)),
+                      host_value(host_array(values, type)));
+}
+
 Value converted(const py::handle& object, Context& context, const Expected& expected, FromArray& from_array)
 {
     if (object.is_none())
@@ -291,6 +315,8 @@ Value converted(const py::handle& object, Context& context, const Expected& expe
             items.push_back(converted(item, context, expected, from_array));
         return Value::sequence(std::move(items), expected.type);
     }
+    if (!expected.is_tensor && py::isinstance<py::dict>(object))
+        return map_from(object.cast<py::dict>(), expected.type);
     return from_array(host_array(object, expected.type), context);
 }
 
@@ -321,6 +347,14 @@ py::object value_to_python(const Value& value)
 {
     if (value.is_none())
         return py::none();
+    if (value.is_map()) {
+        const py::list keys = tensor_to_python(value.keys()).attr("tolist")(),
+                       values = tensor_to_python(value.values()).attr("tolist")();
+        py::dict map;
+        for (std::size_t i = 0; i < keys.size(); ++i)
+            map[keys[i]] = values[i];
+        return std::move(map);
+    }
     if (!value.is_sequence())
         return tensor_to_python(value);
     py::list result;

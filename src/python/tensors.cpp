@@ -203,25 +203,28 @@ void bind_tensor(py::module_& m)
 void bind_value(py::module_& m)
 {
     py::class_<Value>(m, "Value", with_buffer<Value>(),
-                      "What flows through a model: a tensor of any ONNX type, a sequence, or nothing.")
+                      "What flows through a model: a tensor of any ONNX type, a sequence, a map, or nothing.")
         .def(py::init([](const py::object& object, const py::object& device) {
                  if (py::isinstance<Tensor>(object))
                      return Value(object.cast<Tensor>());
-                 const bool is_list = py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object);
+                 const bool is_list = py::isinstance<py::list>(object) || py::isinstance<py::tuple>(object) ||
+                                      py::isinstance<py::dict>(object);
                  return value_from(object, context_of(device), {ElementType::undefined, !is_list});
              }),
              py::arg("value") = py::none(), py::arg("device") = py::none(),
-             "From an array, a Tensor, a list of arrays (a sequence) or None.")
+             "From an array, a Tensor, a list of arrays (a sequence), a dictionary (a map) or None.")
         .def_property_readonly("is_none", &Value::is_none)
         .def_property_readonly("is_tensor", &Value::is_tensor)
         .def_property_readonly("is_sequence", &Value::is_sequence)
+        .def_property_readonly("is_map", &Value::is_map)
         .def_property_readonly("type", [](const Value& v) { return v.is_none() ? "undefined" : name_of(v.type()); })
         .def_property_readonly("shape", [](const Value& v) { return shape_tuple(v.shape()); })
         .def_property_readonly("items", [](const Value& v) { return v.items(); })
         .def(
             "tensor", [](const Value& v, const py::object& device) { return v.device(context_of(device).queue()); },
             py::arg("device") = py::none(), "On its device, or uploaded to `device`.")
-        .def("numpy", &value_to_python, "As Session.run gives it: an array, a list or None; waits for the device.")
+        .def("numpy", &value_to_python,
+             "As Session.run gives it: an array, a list, a dictionary or None; waits for the device.")
         .def(
             "__array__",
             [](const Value& v, const py::object& dtype, const py::object&) {
@@ -231,6 +234,8 @@ void bind_value(py::module_& m)
         .def("__repr__", [](const Value& v) -> std::string {
             if (v.is_none())
                 return "<clprim.Value none>";
+            if (v.is_map())
+                return "<clprim.Value map of " + std::to_string(v.keys().numel()) + ">";
             if (v.is_sequence())
                 return "<clprim.Value sequence of " + std::to_string(v.items().size()) + ">";
             return "<clprim.Value " + std::string(name_of(v.type())) + " " + to_string(v.shape()) + ">";

@@ -20,6 +20,7 @@ std::span<const OperatorRow> training_operators();        // ai.onnx.preview.tra
 std::span<const OperatorRow> signal_operators();          // Fourier transforms, windows
 std::span<const OperatorRow> text_operators();            // strings
 std::span<const OperatorRow> ml_operators();              // ai.onnx.ml: encoders, scalers, linear models
+std::span<const OperatorRow> map_operators();             // ai.onnx.ml: maps
 std::span<const OperatorRow> tree_operators();            // ai.onnx.ml: trees
 std::span<const OperatorRow> svm_operators();             // ai.onnx.ml: support vector machines
 std::span<const OperatorRow> shape_operators();           // shapes, views
@@ -68,8 +69,8 @@ inline std::vector<std::span<const OperatorRow>> families()
     return {math_operators(), cast_operators(), reduce_operators(),
             quantize_operators(), quantized_product_operators(), quantized_convolution_operators(),
             loss_operators(), random_operators(),
-            training_operators(), signal_operators(), text_operators(), ml_operators(), tree_operators(),
-            svm_operators(),
+            training_operators(), signal_operators(), text_operators(), ml_operators(), map_operators(),
+            tree_operators(), svm_operators(),
             shape_operators(), concatenate_operators(), slice_operators(), index_operators(), unique_operators(),
             sequence_operators(), control_flow_operators(), fused_operators(), fused_attention_operators(),
             fused_rotary_operators(), fused_moves_operators(),
