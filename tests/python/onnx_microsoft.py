@@ -21,7 +21,9 @@ def model_of(kind, inputs, outputs, attributes, constants=()):
             initializers.append(numpy_helper.from_array(array, name))
         else:
             ports.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
-    results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
+    scores = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)     # of a type that ONNX Runtime does not infer
+    results = [helper.make_tensor_value_info(name, scores, None) if name == "qk" else
+               helper.make_empty_tensor_value_info(name) for name in outputs if name]
     graph = helper.make_graph([node], "graph", ports, results, initializers)
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)

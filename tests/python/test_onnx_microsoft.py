@@ -7,7 +7,7 @@ import clprim
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-from onnx_microsoft import F, I32, I64, U8, check, integers, normal, ours, scalar, weights  # noqa: E402
+from onnx_microsoft import F, I8, I32, I64, U8, check, integers, normal, ours, scalar, weights  # noqa: E402
 
 
 # ---- attention
@@ -141,6 +141,77 @@ def test_group_query_attention_rotates(past, pairs, interleaved):
     check("GroupQueryAttention", [*inputs, cosines, sines],
           {"num_heads": 4, "kv_num_heads": KV, "do_rotary": 1, "rotary_interleaved": interleaved},
           outputs=("y", "k", "v"))
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize("past", [0, 3])
+@pytest.mark.parametrize("attributes", [{}, {"local_window_size": 3}, {"softcap": 2.0}, {"smooth_softmax": 1}])
+def test_group_query_attention_shows_scores(past, attributes, stage):
+    inputs = query_group_inputs(1, 5, past)
+    check("GroupQueryAttention", inputs, {"num_heads": 4, "kv_num_heads": KV, "qk_output": stage, **attributes},
+          outputs=("y", "k", "v", "qk"))
+
+
+def cache_inputs(bits, kind, past, buffer=None, head=16, batch=1):
+    inputs = query_group_inputs(batch, 3, past, head=head, buffer=buffer)
+    shape = (batch, KV, buffer or past, head * bits // 8)
+    low, high, dtype = (-128, 128, I8) if bits == 8 else (0, 256, U8)
+    if past or buffer:
+        inputs[3:5] = (np.random.default_rng(i).integers(low, high, shape, dtype) for i in (5, 6))
+    count = 1 if kind == "PER_TENSOR" else KV * head
+    scales = [np.random.default_rng(i).uniform(0.01, 0.03, count).astype(F) * (1 if bits == 8 else 12) for i in (7, 8)]
+    return inputs, scales
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
+@pytest.mark.parametrize("past,buffer", [(0, 9), (4, None), (4, 9)])
+@pytest.mark.parametrize("attributes", [{}, {"softcap": 2.0}, {"qk_output": 1}])
+def test_group_query_attention_with_caches_of_integers(bits, kind, past, buffer, attributes):
+    inputs, scales = cache_inputs(bits, kind, past, buffer)
+    check("GroupQueryAttention", [*inputs, *[None] * 5, *scales],
+          {"num_heads": 4, "kv_num_heads": KV, "kv_cache_bit_width": bits, "k_quant_type": kind, "v_quant_type": kind,
+           **attributes}, outputs=("y", "k", "v", "qk") if "qk_output" in attributes else ("y", "k", "v"),
+          compared={"y", "qk"} if buffer else None)     # caches are undefined behind a sample's end
+
+
+@pytest.mark.parametrize("attributes,scales,match", [
+    ({"k_quant_type": "PER_TOKEN"}, 2, "k_quant_type is PER_TOKEN"),
+    ({"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}, 0, "without the input k_scale"),
+    ({}, 2, "k_quant_type is NONE, with the input k_scale"),
+    ({"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}, 2, "kv_cache_bit_width is 0, expected 8 or 4"),
+    ({"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}, 2,
+     r"k_scale is float32 \[1\], expected 32 of float32"),
+    ({"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 4}, 2, "does not fit"),
+    ({"qk_output": 3}, None, "qk_output is 3")])
+def test_caches_that_are_refused(attributes, scales, match):
+    inputs, given = cache_inputs(8, "PER_TENSOR", 4)
+    if scales is None:
+        inputs = query_group_inputs(1, 5, 3)
+    with pytest.raises(clprim.InvalidArgument, match=f"GroupQueryAttention.*{match}"):
+        ours("GroupQueryAttention", [*inputs, *([None] * 5 + given if scales else [])],
+             {"num_heads": 4, "kv_num_heads": KV, **attributes}, outputs=("y", "k", "v", "qk"))
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize("extra", ["none", "mask", "bias"])
+def test_multi_head_attention_shows_scores(unidirectional, extra):
+    q, k, v = (normal(2, 5, SIZE, seed=i) for i in range(3))
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], I32) if extra == "mask" else None
+    bias = normal(2, HEADS, 5, 5) if extra == "bias" else None
+    check("MultiHeadAttention", [q, k, v, None, mask, bias], {"num_heads": HEADS, "unidirectional": unidirectional},
+          outputs=("y", "k", "v", "qk"))
+
+
+@pytest.mark.parametrize("extra", ["none", "mask", "bias"])
+def test_decoder_masked_attention_shows_scores(extra):
+    head, past, batch = SIZE // HEADS, 4, 2
+    q, k, v = (normal(batch, 1, SIZE, seed=i) for i in range(3))
+    cache = [normal(batch, HEADS, 8, head, seed=i) for i in (3, 4)]
+    mask = np.array([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1]], I32) if extra == "mask" else None
+    bias = normal(batch, HEADS, 1, 5) if extra == "bias" else None
+    check("DecoderMaskedMultiHeadAttention", [q, k, v, mask, bias, *cache, scalar([past], I32)],
+          {"num_heads": HEADS, "past_present_share_buffer": 1, "output_qk": 1}, outputs=("y", "k", "v", "qk"))
 
 
 def test_group_query_attention_of_unequal_samples():

@@ -126,7 +126,6 @@ Scores multi_head_inputs(const Call& call, std::size_t bias_input)
 
 void multi_head_attention(Call& call)
 {
-    call.check(!call.wants(3), "the output qk is not supported");
     call.check(!call.has(9), "cache_indirection is not supported");
     Scores p = multi_head_inputs(call, 3);
     std::optional<std::int64_t> length;
@@ -142,6 +141,7 @@ void multi_head_attention(Call& call)
     p.causal = call.integer_attribute("unidirectional", 0) != 0;
     p.bias = sum_of(call, mask_bias(call, 4, {p.query.size(0), p.query.size(2), p.key.size(2)}, p.query.dtype),
                     call.tensor_or_none(5));
+    show_scores(call, p);
     attend_to_output(call, p);
 }
 
@@ -168,7 +168,7 @@ Tensor of_beams(const Call& call, const Tensor& cache, std::int64_t length)
 
 void decoder_masked_attention(Call& call)
 {
-    call.check(!call.wants(3), "the output qk is not supported");
+    call.check(!call.wants(3) || call.integer_attribute("output_qk", 0), "the output qk is wanted, and output_qk is 0");
     Scores p = multi_head_inputs(call, 10);
     if (call.shape(1).size() == 4) {         // cross attention: the keys are all there
         hand_on(call, {p.key, p.key}, {p.value, p.value});
@@ -190,6 +190,7 @@ void decoder_masked_attention(Call& call)
     }
     p.bias = sum_of(call, mask_bias(call, 3, {p.query.size(0), p.query.size(2), p.key.size(2)}, p.query.dtype),
                     call.tensor_or_none(4));
+    show_scores(call, p);
     attend_to_output(call, p);
 }
 

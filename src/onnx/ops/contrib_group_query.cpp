@@ -8,6 +8,7 @@
 #include <clprim/copy.hpp>
 #include <clprim/index.hpp>
 
+#include "onnx/ops/cache_formats.hpp"
 #include "onnx/ops/compose.hpp"
 #include "onnx/ops/contrib_scores.hpp"
 #include "onnx/ops/families.hpp"
@@ -144,9 +145,6 @@ Scores projected_heads(const Call& call, const Tensor& x, std::int64_t heads, st
 
 void group_query_attention(Call& call)
 {
-    for (const std::size_t i : {12u, 13u})
-        call.check(!call.has(i), "caches of integers are not supported");
-    call.check(!call.wants(3), "the output output_qk is not supported");
     const std::int64_t heads = head_count(call, "num_heads"), kv_heads = head_count(call, "kv_num_heads");
     const Tensor x = call.tensor(0);
     Scores p = projected_heads(call, x, heads, kv_heads);
@@ -161,10 +159,13 @@ void group_query_attention(Call& call)
         p.query = rotated(call, p.query, at, 7);
         p.key = rotated(call, p.key, at, 7);
     }
-    const Tensor keys = cached(call, 3, p.key, lengths), values = cached(call, 4, p.value, lengths);
+    const CacheFormat key_format = cache_format(call, "k", 12, kv_heads, p.key.size(3));
+    const CacheFormat value_format = cache_format(call, "v", 13, kv_heads, p.value.size(3));
+    const Tensor keys = cached(call, 3, cache_form(call, key_format, p.key), lengths);
+    const Tensor values = cached(call, 4, cache_form(call, value_format, p.value), lengths);
     hand_on(call, {keys, keys}, {values, values});
-    p.key = keys.slice(2, 0, lengths.longest);
-    p.value = values.slice(2, 0, lengths.longest);
+    p.key = from_cache(call, key_format, keys.slice(2, 0, lengths.longest), x.dtype);
+    p.value = from_cache(call, value_format, values.slice(2, 0, lengths.longest), x.dtype);
     p.scale = scale_of(call, p.query.size(3));
     p.softcap = call.float_attribute("softcap", 0);
     const bool causal = call.integer_attribute("causal", 1) != 0;
@@ -181,6 +182,13 @@ void group_query_attention(Call& call)
     else if (call.integer_attribute("smooth_softmax", 0) == 1) {
         p.sink = call.allocate({heads}, DataType::float32);
         fill(call.queue(), p.sink, 0);
+    }
+    if (call.wants(3)) {
+        const std::int64_t stage = call.integer_attribute("qk_output", 0);
+        call.check(stage == 1 || stage == 2, "qk_output is ", stage,
+                   " and output_qk wanted; expected 1 (before the softmax) or 2 (behind it)");
+        p.shown_before_softmax = stage == 1;
+        p.shown = call.output_tensor(3, {x.size(0), heads, lengths.queries, lengths.longest}, call.type(0));
     }
     attend_to_output(call, p);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <clprim/attention.hpp>
 #include <clprim/context.hpp>
@@ -100,11 +101,16 @@ void attend_in_steps(const Call& call, Scores p, const Tensor& y)
         inputs.push_back(columns);
     }
     pointwise(call.queue(), inputs, std::span(&scores, 1), std::array{Scalar(p.softcap)}, code + " y0 = s;");
+    if (p.shown.defined() && p.shown_before_softmax)
+        pointwise(call.queue(), std::span(&scores, 1), std::span(&p.shown, 1), std::array{Scalar(p.shown_hidden)},
+                  "y0 = x0 == -INFINITY ? w0 : x0;");
     if (p.sink.defined())
         copy(call.queue(), p.sink.reshape({1, heads, 1, 1}).expand({batch, heads, queries, 1}),
              all.slice(3, keys, keys + 1));
     const Tensor probabilities = call.allocate(all.shape, type);
     softmax(call.queue(), all, probabilities, 3);
+    if (p.shown.defined() && !p.shown_before_softmax)
+        copy(call.queue(), probabilities.slice(3, 0, keys), p.shown);
     const Tensor result = y.dtype == type ? y : call.allocate(y.shape, type);
     batched_product(call.queue(), grouped(probabilities.slice(3, 0, keys), groups), grouped(p.value, groups),
                     grouped(result, groups));
@@ -118,7 +124,7 @@ void attend(const Call& call, const Scores& p, const Tensor& y)
     check_fit(call, p);
     if (y.numel() == 0)
         return;
-    if (p.sink.defined() || std::max(p.query.size(3), p.value.size(3)) > longest_fused_head ||
+    if (p.sink.defined() || p.shown.defined() || std::max(p.query.size(3), p.value.size(3)) > longest_fused_head ||
         p.key.size(2) == 0)
         return attend_in_steps(call, p, y);
     Attention problem{p.query, p.key, p.value, p.bias.defined() ? converted(call, p.bias, p.query.dtype) : Tensor()};
@@ -130,6 +136,16 @@ void attend(const Call& call, const Scores& p, const Tensor& y)
 }
 
 }  // namespace
+
+void show_scores(Call& call, Scores& p)
+{
+    if (!call.wants(3))
+        return;
+    p.shown = call.output_tensor(3, {p.query.size(0), p.query.size(1), p.query.size(2), p.key.size(2)}, call.type(0));
+    p.shown_hidden = p.query.dtype == DataType::float16    ? -65504.0
+                     : p.query.dtype == DataType::bfloat16 ? -0x1.fep127
+                                                           : std::numeric_limits<float>::lowest();
+}
 
 Tensor attended(const Call& call, const Scores& p)
 {

@@ -15,6 +15,9 @@ struct Scores {
     std::int64_t offset = 0;                 // of the first query among the keys
     double scale = 1, softcap = 0;
     Tensor sink;                             // a further score of each head [H], whose key has no value
+    Tensor shown;                            // where scores [B, H, L, S] are written, if defined: before the softmax
+    double shown_hidden = 0;                 // with this for hidden keys, or behind it
+    bool shown_before_softmax = true;
 };
 
 // x [B, S, H D] as [B, H, S, D], a view.
@@ -33,6 +36,9 @@ double scale_of(const Call& call, std::int64_t head_size);
 // Attends: [B, L, H Dv], as a tensor or as output 0.
 Tensor attended(const Call& call, const Scores& p);
 void attend_to_output(Call& call, const Scores& p);
+
+// Where output 3 is wanted it shows the scores before the softmax, the lowest number for keys that causality hides.
+void show_scores(Call& call, Scores& p);
 
 // 0 to count - 1, int64.
 Tensor positions(const Call& call, std::int64_t count);
