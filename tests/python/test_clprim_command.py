@@ -153,6 +153,38 @@ def test_profile(classifier):
     assert report["run_milliseconds"] > 0 and "GlobalAveragePool" in command("profile", classifier, "-n", 1)
 
 
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory):
+    """A sum with a constant that is computed, behind a copy."""
+    path = tmp_path_factory.mktemp("model") / "copying.onnx"
+    graph = helper.make_graph(
+        [helper.make_node("Exp", ["c"], ["e"]), helper.make_node("Identity", ["x"], ["same"]),
+         helper.make_node("Add", ["same", "e"], ["sum"]), helper.make_node("Relu", ["sum"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 3])], [helper.make_tensor_value_info("y", 1, ["n", 3])],
+        [numpy_helper.from_array(np.ones(3, "f"), "c")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_optimization(copying, tmp_path):
+    def nodes(*arguments):
+        return [row["operator"] for row in parsed("profile", copying, "-n", 1, "--nodes", *arguments)["operators"]]
+    assert sorted(nodes("--optimization", "none")) == ["Add", "Exp", "Identity", "Relu"]
+    assert sorted(nodes("--optimization", "basic")) == ["Add", "Relu"]
+    assert len(nodes("--optimization", "all")) == len(nodes()) == 1
+    refused = command("profile", copying, "--optimization", "some", code=None)
+    assert "--optimization" in refused and "none" in refused and "basic" in refused
+    (tmp_path / "net.json").write_text('{"inputs": [], "operators": []}')
+    assert "--optimization is for ONNX models" in command("profile", tmp_path / "net.json", "--optimization", "none",
+                                                          code=1)
+    pytest.importorskip("onnxruntime")
+    for level in "none", "basic", "all":
+        assert json.loads(command("validate", copying, "--json", "--optimization", level))[0]["right"]
+    programs = Path(clprim.Session.prepare(copying, tmp_path / "programs", shapes={"x": (2, 3)}, optimize="basic"))
+    session = clprim.Session(copying, optimize="basic", programs=programs)
+    assert session.run({"x": np.zeros((2, 3), "f")})["y"] == pytest.approx(np.full((2, 3), np.e), rel=1e-6)
+
+
 def test_tune(tmp_path, monkeypatch):
     monkeypatch.setenv("CLPRIM_CACHE_DIR", str(tmp_path / "cache"))
     path, results = tmp_path / "product.onnx", tmp_path / "results.json"
