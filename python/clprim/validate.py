@@ -47,6 +47,10 @@ def distance(got, expected):
         if not (isinstance(expected, list) and isinstance(got, list) and len(got) == len(expected)):
             return float("inf")
         return max((distance(*pair) for pair in zip(got, expected)), default=0.0)
+    if isinstance(expected, dict) or isinstance(got, dict):
+        if not (isinstance(expected, dict) and isinstance(got, dict) and got.keys() == expected.keys()):
+            return float("inf")
+        return distance(*(np.array([values[key] for key in expected]) for values in (got, expected)))
     if got is None or expected is None:
         return 0.0 if got is expected else float("inf")
     if got.shape != expected.shape or got.dtype != expected.dtype:

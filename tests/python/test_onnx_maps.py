@@ -155,3 +155,12 @@ def test_what_is_refused():
                              {"x": helper.make_tensor_type_proto(TensorProto.FLOAT, None)},
                              {"y": helper.make_sequence_type_proto(map_type("int64", "float"))})
                        ).run({"x": np.ones((2, 4), "f")})
+
+
+@pytest.mark.parametrize("labels", [[3, -1, 8], ["b", "a", "c"]], ids=["integers", "texts"])
+def test_validate(labels, tmp_path, capsys):
+    from clprim import validate
+    onnx.save(classifier(labels), tmp_path / "classifier.onnx")
+    assert validate.main([str(tmp_path / "classifier.onnx"), "--batch", "4"]) == 0, capsys.readouterr().out
+    assert validate.distance({"a": 1.0}, {"b": 1.0}) == validate.distance({"a": 1.0}, [1.0]) == float("inf")
+    assert validate.distance({"a": 1.0, "b": 0.0}, {"b": 0.0, "a": 2.0}) == 0.5

@@ -57,7 +57,7 @@ void show(const Json& info)
         for (const Json& port : info[side])
             std::printf("%-11s %s: %s%s%s\n", side, port["name"].get<std::string>().c_str(),
                         port["type"].get<std::string>().c_str(), shape_text(port["shape"]).c_str(),
-                        port["tensor"].get<bool>() ? "" : ", a sequence or optional");
+                        port["tensor"].get<bool>() ? "" : ", a sequence, map or optional");
     std::printf("operators  ");
     for (const auto& [name, count] : info["operators"].items())
         std::printf(" %s (%d)", name.c_str(), count.get<int>());
