@@ -174,7 +174,7 @@ std::vector<Value> Replays::first_run(Entry& entry, std::vector<Value>& argument
 // launches take of the host.
 bool Replays::copies_too_much(const Entry& entry, const Device& device) const
 {
-    constexpr std::size_t bytes_of_a_node = 40 << 10;
+    constexpr std::size_t bytes_of_a_node = 128 << 10;
     return runs_on_host_processor(device) && entry.copied_bytes > bytes_of_a_node * graph_.nodes.size();
 }
 

@@ -329,7 +329,7 @@ std::string Session::trace() const { return alive(state_).kept_times().trace(); 
 void Session::save(const std::filesystem::path& file) const
 {
     State& state = alive(state_);
-    const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata, {}};
+    const Model model{state.graph, state.opsets, "clprim", state.ir_version, state.metadata, {}, {}};
     const std::string bytes = state.with_constants([&] { return model_bytes(model, state.queue()); });
     // What the session has open, and may have weights in, loses its name instead of its bytes.
     std::error_code none;
