@@ -12,6 +12,7 @@ namespace {
 constexpr Implementation forward_list[] = {
     {"cpu_frames", rejects_cpu_frames, run_cpu_frames, true, cpu_frames_advises_against},
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise, true, cpu_depthwise_advises_against},
+    {"cpu_patches", rejects_cpu_patches, run_cpu_patches, true, cpu_patches_advises_against},
     {"cpu_amx", rejects_cpu_amx, run_cpu_amx, true, cpu_amx_advises_against},
     {"cpu_channels_bfloat16", rejects_cpu_channels_bfloat16, run_cpu_channels_bfloat16, true,
      cpu_channels_bfloat16_advises_against},
@@ -30,6 +31,7 @@ constexpr Implementation forward_list[] = {
 };
 constexpr Implementation weight_list[] = {
     {"cpu_depthwise", rejects_cpu_depthwise, run_cpu_depthwise_weight},
+    {"cpu_patches", rejects_cpu_patches, run_cpu_patches_weight, true, cpu_patches_advises_against},
     {"cpu_amx", rejects_cpu_amx_weight, run_cpu_amx_weight, true, cpu_amx_weight_advises_against},
     {"cpu_grouped", rejects_cpu_grouped, run_cpu_grouped_weight},
     {"cpu_channels", rejects_cpu_channels_weight, run_cpu_channels_weight, true, cpu_channels_weight_advises_against},
