@@ -157,8 +157,9 @@ Call make_call(ConvPass pass, const Tensor& caller_x, const Tensor& w, const Ten
         p.in[axis] = call.x.size(2 + i);
         p.out[axis] = call.y.size(2 + i);
         p.kernel[axis] = w.size(2 + i);
-        p.stride[axis] = entry(options.stride, i, 1);
-        p.dilation[axis] = entry(options.dilation, i, 1);
+        // A step that is never taken is one: a data gradient would look for what lies between.
+        p.stride[axis] = p.out[axis] == 1 ? 1 : entry(options.stride, i, 1);
+        p.dilation[axis] = p.kernel[axis] == 1 ? 1 : entry(options.dilation, i, 1);
         p.pad[axis] = entry(options.pad_begin, i, 0);
     }
     fill_strides(p.x_strides, call.x);
