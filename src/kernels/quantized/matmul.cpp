@@ -79,11 +79,12 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
 
-// Up to so many rows weights are not written out as numbers. Products of bfloat16 and by tile registers gain by it
-// sooner.
+// Up to so many rows weights are not written out as numbers. Products of bfloat16, and of float16 by tile registers,
+// gain by it sooner.
 std::int64_t streamed_rows(const Device& device, DataType type)
 {
-    return device.kind == DeviceKind::cpu && !device.amx && type != DataType::bfloat16 ? most_cpu_rows : most_rows;
+    const bool by_vectors = type == DataType::float32 || (type == DataType::float16 && !device.amx);
+    return device.kind == DeviceKind::cpu && by_vectors ? most_cpu_rows : most_rows;
 }
 
 std::string cpu_options(const QuantizedWeights& w)
