@@ -6,7 +6,6 @@
 #include <kernels/conv/problem.hpp>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -24,7 +23,6 @@ struct Side {
     Tensor tensor;
     cl_long channels = 0, sizes[3] = {}, strides[5] = {};   // n, c, d, h, w
 
-    cl_long pixels() const { return sizes[0] * sizes[1] * sizes[2]; }
     // Whether pixels of all images are rows of one matrix.
     bool in_rows(cl_long images) const
     {

@@ -336,6 +336,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     const int along_rows = p.activation == 0 && p.c.column == 1 && (!p.add_d || p.d.column == 1);
     amx_leaving leaving = {0, 0};
     LEAVING_TILE
+#if AMX_PARTS > 1   // sums that rest are added to by fewer instructions: those beside a step are scarce
+    AMX_NOTHING_WAITS(waiting)
+#endif
     int turn = 0;
     amx_begin();
     for (long k = k_begin; k < k_end; k += plan.depth) {
@@ -368,6 +371,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 __global float* resting = sums + i * sums_row + j;
                 __local float* tile = tiles + turn * AMX_SIDE * AMX_SIDE;
                 if (unfit) {
+#if AMX_PARTS > 1
+                    amx_settle(&waiting);
+#endif
                     LEAVE(leaving);
                     settle_tile(&job);
                     for (int e = 0; e < AMX_SIDE * AMX_SIDE; e += 16)
@@ -376,6 +382,16 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 } else {
                     const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
                     const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
+#if AMX_PARTS > 1
+                    if (rests && whole) {
+                        settle_tile(&job);
+                        amx_multiply(product, &waiting);
+                        amx_settle(&waiting);
+                        amx_put(&waiting, (ulong)resting, sums_row, k > k_begin);
+                        continue;
+                    }
+                    amx_settle(&waiting);
+#endif
                     MULTIPLY_ON(product, leaving, &job);
                     settle_tile(&job);
                     const int in_place = rests && whole && k == k_begin;
@@ -396,6 +412,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             }
         }
     }
+#if AMX_PARTS > 1
+    amx_settle(&waiting);
+#endif
     LEAVE(leaving);
     settle_tile(&job);
     amx_end();

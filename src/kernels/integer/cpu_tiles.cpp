@@ -59,11 +59,11 @@ IntegerLines packed_columns(Queue& queue, const IntegerProduct& p, const Integer
             p.batch * padded(p.n)};
 }
 
-// Some work-items for each core.
+// Some work-items for each core: fewer where tile registers finish sooner than a strip comes again.
 TileProduct cut(const IntegerProduct& p, const IntegerTensors& t, const Device& device)
 {
     const std::int64_t strips = divide_up(p.m, side), panels = divide_up(p.n, side);
-    const std::int64_t wanted = 2 * std::max(1u, device.compute_units);
+    const std::int64_t wanted = (device.amx ? 2 : 4) * std::max(1u, device.compute_units);
     TileProduct q{p.m, p.n, p.k, p.c.row, p.c.column, p.c.batch, std::min(strips, most_strips), 0, p.a.row, p.a.batch,
                   zero_step(t.zeros.a)};
     const std::int64_t row_blocks = divide_up(strips, q.block_strips) * p.batch;
