@@ -384,6 +384,7 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                     const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
 #if AMX_PARTS > 1
                     if (rests && whole) {
+                        LEAVE(leaving);
                         settle_tile(&job);
                         amx_multiply(product, &waiting);
                         amx_settle(&waiting);
