@@ -211,13 +211,14 @@ TEST_F(GemmAmx, NumbersThatAreNotSplit)
         }
         a.tensor = upload(a.host, DataType::float32);
         b.tensor = upload(b.host, DataType::float32);
-        for (const bool turned : {false, true}) {
+        for (const auto& [place, turned] : {std::pair{detail::amx_panels_local, false},
+                                            {detail::amx_panels_own, true}, {detail::amx_panels_shared, false},
+                                            {detail::amx_panels_shared, true}}) {
             Tensor c = queue().context().empty({m, n}, DataType::float32, queue());
             GemmProblem problem;
             problem.m = m, problem.n = n, problem.k = k;
             problem.a = a.layout, problem.b = b.layout, problem.c = {n, 1, 0};
-            detail::cpu_amx_by(cut(detail::amx_panels_shared, k, 1, turned).plan, queue(), problem,
-                               {a.tensor, b.tensor, c, {}});
+            detail::cpu_amx_by(cut(place, k, 1, turned).plan, queue(), problem, {a.tensor, b.tensor, c, {}});
             const std::vector<double> got = download(c);
             for (std::int64_t i = 0; i < m; ++i)
                 for (std::int64_t j = 0; j < n; ++j) {

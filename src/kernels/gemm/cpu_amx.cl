@@ -8,9 +8,7 @@
 #define TILE_ROWS 32
 #include "kernels/gemm/packing.cl"
 #include "kernels/gemm/amx.cl"
-#if AMX_PARTS == 1
-#include "kernels/gemm/bfloat16_words.cl"
-#endif
+#include "kernels/gemm/amx_panels.cl"
 
 // Where B's panels lie: a block of them in local memory, or in the work-item's own part of `panels`; or in `panels`,
 // split by split_b.
@@ -26,67 +24,7 @@ typedef struct {
     int plain;                        // C's elements are the sums: no scalars, no addend, no conversion
 } amx_plan;
 
-// A panel's words follow a header, whose first word says that the panel is unfit.
-#define PANEL_HEADER 16
 static inline ulong panel_words(const amx_plan* plan) { return PANEL_HEADER + plan->depth / AMX_SIDE * AMX_BLOCK; }
-
-static inline float16 first_lanes(float16 v, long count)
-{
-    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return select((float16)0, v, lane < (int)min(count, 16L));
-}
-
-#if AMX_PARTS == 1   // where k are neighbours
-#define TURN_PANEL(turn_columns)                                                                            \
-    if (layout.row == 1 && layout.column != 1) {                                                            \
-        for (int k = 0; k < depth; k += AMX_SIDE)                                                           \
-            for (int side = 0; side < 2 && columns > 16 * side; ++side)                                     \
-                turn_columns(b + k + 16 * side * layout.column, layout.column, columns - 16 * side, depth - k, \
-                             words + k / 32 * AMX_BLOCK + side * AMX_TILE);                                 \
-        panel[0] = 0;                                                                                       \
-        return;                                                                                             \
-    }
-#else
-#define TURN_PANEL(turn_columns)
-#endif
-// Columns [0, columns) and rows [0, depth) of B to a panel; `readable` elements of B follow (see packing.cl).
-#define DEFINE_SPLIT_PANEL(name, split, end_panel, turn_columns, SPACE)                     \
-    static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,  \
-                            long readable, __local float* scratch, SPACE uint* panel)                       \
-    {                                                                                                       \
-        SPACE uint* words = panel + PANEL_HEADER;                                                           \
-        TURN_PANEL(turn_columns)                                                                            \
-        const int direct = layout.column == 1 && columns >= AMX_SIDE;                                       \
-        int unfit = 0;                                                                                      \
-        for (int from = 0; from < depth; from += AMX_RUN) {                                                 \
-            const int run = min(depth - from, AMX_RUN);                                                     \
-            const __global storage_t(X)* source = b + from * layout.row;                                    \
-            if (!direct)                                                                                    \
-                pack_panel_to_local(source, layout, columns, run, readable - from * layout.row, scratch);   \
-            for (int side = 0; side < 2 && columns > 16 * side; ++side) {                                   \
-                uint16 most = 0;                                                                            \
-                for (int k = 0; k < run; k += 2) {                                                          \
-                    float16 even, odd = 0;                                                                  \
-                    if (direct) {                                                                           \
-                        even = LOAD_LANES(source + k * layout.row + 16 * side);                             \
-                        if (k + 1 < run)                                                                    \
-                            odd = LOAD_LANES(source + (k + 1) * layout.row + 16 * side);                    \
-                    } else {                                                                                \
-                        even = first_lanes(vload16(2 * k + side, scratch), columns - 16 * side);            \
-                        if (k + 1 < run)                                                                    \
-                            odd = first_lanes(vload16(2 * k + 2 + side, scratch), columns - 16 * side);     \
-                    }                                                                                       \
-                    split(even, odd, words + (from + k) / 32 * AMX_BLOCK + side * AMX_TILE + k / 2 % 16 * 16,\
-                          &most);                                                                           \
-                }                                                                                           \
-                unfit |= amx_unfit_columns(most);                                                           \
-            }                                                                                               \
-        }                                                                                                   \
-        end_panel(words, depth);                                                                            \
-        panel[0] = unfit;                                                                                   \
-    }
-DEFINE_SPLIT_PANEL(split_panel_to_local, amx_split_to_local, amx_end_panel, turn_columns_to_local, __local)
-DEFINE_SPLIT_PANEL(split_panel_to_global, amx_split_to_global, amx_end_global_panel, turn_columns_to_global, __global)
 
 // One work-item splits one panel of one chunk, to [batch][chunk][panel].
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -155,23 +93,25 @@ static inline int split_strip(const __global storage_t(X)* a, matrix_layout layo
     return unfit;
 }
 
+#if AMX_PARTS > 1
 // Adds the products of a strip and a panel to a tile of sums by vectors.
-static inline void add_by_vectors(__local float* tile, const __global storage_t(X)* a, const __global storage_t(X)* b,
-                                  const gemm_problem* p, long rows, long columns, int depth, __local float* scratch)
+static inline void add_by_vectors(__local float* tile, const __global storage_t(X)* a, matrix_layout layout,
+                                  const __global uint* panel, amx_product product, int depth, __local float* scratch)
 {
     for (int from = 0; from < depth; from += AMX_RUN) {
         const int run = min(depth - from, AMX_RUN);
-        pack_a(a + from * p->a.column, p->a, rows, rows, run, 0, scratch);
+        pack_a(a + from * layout.column, layout, product.rows, product.rows, run, 0, scratch);
         for (int k = 0; k < run; ++k)
-            for (int side = 0; side < 2 && columns > 16 * side; ++side) {
-                const float16 line = get_row(b + AT(p->b, from + k, 16L * side), p->b.column, columns - 16 * side);
-                for (int i = 0; i < rows; ++i) {
+            for (int side = 0; side < 2 && product.columns > 16 * side; ++side) {
+                const float16 line = panel_line(panel, from + k, side);
+                for (int i = 0; i < product.rows; ++i) {
                     __local float* sums = tile + i * AMX_SIDE + 16 * side;
                     vstore16(fma((float16)scratch[i * A_STEP + k], line, vload16(0, sums)), 0, sums);
                 }
             }
     }
 }
+#endif
 
 // Rows of C are too far apart for the processor to foresee that the next tile's come next.
 #define PREFETCH_TO_WRITE(address) __asm__ volatile("prefetchw (%0)" ::"r"(address))
@@ -365,23 +305,24 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             for (long j = 0; j < columns; j += AMX_SIDE) {
                 const long width = min(columns - j, (long)AMX_SIDE), at = j / AMX_SIDE * panel_words(&plan);
                 const int local_panel = plan.panels_place == PANELS_LOCAL;
-                const int unfit = unfit_strip || (local_panel ? local_panels[at] : chunk[at]);
+                const __global uint* panel =
+                    local_panel ? (const __global uint*)(ulong)(local_panels + at) : chunk + at;
+                const amx_product product = {(ulong)strip_words, (ulong)(panel + PANEL_HEADER), blocks, height, width};
                 const int whole = height == AMX_SIDE && width == AMX_SIDE;
                 const int rests = in_c || !last || plan.splits > 1;
                 __global float* resting = sums + i * sums_row + j;
                 __local float* tile = tiles + turn * AMX_SIDE * AMX_SIDE;
-                if (unfit) {
 #if AMX_PARTS > 1
+                if (unfit_strip || panel[0]) {
                     amx_settle(&waiting);
-#endif
                     LEAVE(leaving);
                     settle_tile(&job);
                     for (int e = 0; e < AMX_SIDE * AMX_SIDE; e += 16)
                         vstore16((float16)0, 0, tile + e);
-                    add_by_vectors(tile, source, b + AT(p.b, k, j), &p, height, width, depth, scratch);
-                } else {
-                    const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
-                    const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
+                    add_by_vectors(tile, source, p.a, panel, product, depth, scratch);
+                } else
+#endif
+                {
 #if AMX_PARTS > 1
                     if (rests && whole) {
                         LEAVE(leaving);

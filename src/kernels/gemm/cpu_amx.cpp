@@ -219,13 +219,14 @@ void cpu_amx_by(const AmxPlan& plan, Queue& queue, const GemmProblem& asked, con
                                                fmt::format("gemm_amx {} {} {} {} {} {} {} {} {}",
                                                            name_of(problem.dtype), cut.depth, problem.k, problem.n,
                                                            problem.batch, b.row, b.column, b.batch, tensors.b.offset),
-                                               split)
+                                               split, Prepared::Keeps::all)
                      : split();
     }
     const std::int64_t words = tile_words + scratch_words + panel +
                                (cut.panels_place == amx_panels_local ? cut.block_columns / amx_side * panel : 0);
     multiply_blocks(queue, program, problem, cut,
-                    {tensors, panels, DataType::float32, static_cast<std::size_t>(4 * words)});
+                    {tensors, panels, cut.panels_place == amx_panels_shared, DataType::float32,
+                     static_cast<std::size_t>(4 * words)});
 }
 
 }  // namespace clprim::detail

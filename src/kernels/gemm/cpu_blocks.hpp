@@ -62,6 +62,7 @@ std::int64_t block_count(const GemmProblem& problem, const Cut& cut)
 struct BlockOperands {
     const GemmTensors& tensors;
     const Tensor& panels;
+    bool panels_hold_b;
     DataType sum_type;
     std::size_t local_bytes;
 };
@@ -76,7 +77,9 @@ void multiply_blocks(Queue& queue, const Program& program, const GemmProblem& pr
     if (cut.splits > 1 || (!cut.plain && cut.depth < problem.k))
         sums = queue.context().empty({cut.splits * problem.batch * problem.m * problem.n}, operands.sum_type, queue);
     Launch launch(queue, program.kernel("multiply"));
-    launch.arg(tensors.a).arg(tensors.b).arg(operands.panels).arg(tensors.c).arg(tensors.d).arg(sums);
+    // What its owner gave back, since the panels hold all of it, cannot be an argument.
+    launch.arg(tensors.a).arg(operands.panels_hold_b ? operands.panels : tensors.b).arg(operands.panels);
+    launch.arg(tensors.c).arg(tensors.d).arg(sums);
     launch.arg(gemm_arguments(problem)).arg(cut);
     add_scalars(launch, problem);
     launch.arg(LocalMemory{operands.local_bytes});

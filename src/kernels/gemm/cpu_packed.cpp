@@ -55,7 +55,7 @@ void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& asked, 
                                                fmt::format("gemm_packed {} {} {} {} {} {} {}", name_of(problem.dtype),
                                                            cut.depth, problem.k, problem.n, problem.b.row,
                                                            problem.b.column, tensors.b.offset),
-                                               pack)
+                                               pack, Prepared::Keeps::all)
                      : pack();
     }
     const std::int64_t local = tile_rows * columns + cut.strip * a_step +
@@ -63,7 +63,8 @@ void cpu_packed_by(const CpuPlan& plan, Queue& queue, const GemmProblem& asked, 
                                 : cut.panels_place == panels_single ? cut.depth * columns
                                                                     : 0);
     multiply_blocks(queue, program, problem, cut,
-                    {tensors, panels, sum_type, static_cast<std::size_t>(local * element)});
+                    {tensors, panels, cut.panels_place == panels_shared, sum_type,
+                     static_cast<std::size_t>(local * element)});
 }
 
 }  // namespace clprim::detail
