@@ -305,21 +305,20 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
             for (long j = 0; j < columns; j += AMX_SIDE) {
                 const long width = min(columns - j, (long)AMX_SIDE), at = j / AMX_SIDE * panel_words(&plan);
                 const int local_panel = plan.panels_place == PANELS_LOCAL;
-                const __global uint* panel =
-                    local_panel ? (const __global uint*)(ulong)(local_panels + at) : chunk + at;
-                const amx_product product = {(ulong)strip_words, (ulong)(panel + PANEL_HEADER), blocks, height, width};
+                const ulong panel = local_panel ? (ulong)(local_panels + at) : (ulong)(chunk + at);
+                const amx_product product = {(ulong)strip_words, panel + 4 * PANEL_HEADER, blocks, height, width};
                 const int whole = height == AMX_SIDE && width == AMX_SIDE;
                 const int rests = in_c || !last || plan.splits > 1;
                 __global float* resting = sums + i * sums_row + j;
                 __local float* tile = tiles + turn * AMX_SIDE * AMX_SIDE;
 #if AMX_PARTS > 1
-                if (unfit_strip || panel[0]) {
+                if (unfit_strip || (local_panel ? local_panels[at] : chunk[at])) {
                     amx_settle(&waiting);
                     LEAVE(leaving);
                     settle_tile(&job);
                     for (int e = 0; e < AMX_SIDE * AMX_SIDE; e += 16)
                         vstore16((float16)0, 0, tile + e);
-                    add_by_vectors(tile, source, p.a, panel, product, depth, scratch);
+                    add_by_vectors(tile, source, p.a, (const __global uint*)panel, product, depth, scratch);
                 } else
 #endif
                 {
