@@ -105,16 +105,30 @@ integer_conv_problem problem_of(const Tensor& x, const Tensor& w, const Tensor& 
     return p;
 }
 
-// Whether bytes are multiplied by tile registers.
-bool tiles_pay(const Device& device) { return device.amx && host_has_amx_int8(); }
+// What multiplies bytes in conv_cpu.cl: vectors of pairs of int16 that were made of them, vectors of bytes, or tile
+// registers.
+enum class Numbers { pairs, bytes, tiles };
 
-const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, bool narrow = false)
+bool has_tiles(const Device& device) { return device.amx && host_has_amx_int8(); }
+
+// Whether tile registers take less time than vectors of 64 bytes, which read rows in place and end in registers: for
+// shorter sums gathering and ending are most of the work (two cores of a Xeon: 56 x 56 x 64 -> 256 348 and 202 us,
+// 28 x 28 x 128 -> 512 161 and 117, 14 x 14 x 256 -> 1024 alike, 28 x 28 x 512 -> 128 70 and 107).
+bool tiles_pay(const Device& device, const integer_conv_problem& p)
+{
+    constexpr std::int64_t long_sum = 256;
+    return has_tiles(device) && (device.vnni_bytes != 64 || p.runs * p.run >= long_sum);
+}
+
+const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, Numbers numbers = Numbers::pairs)
 {
     std::string options = fmt::format("-DX={} -DY={}", name_of(x), name_of(y));
-    if (narrow && tiles_pay(queue.device()))
-        options += " -DNARROW -DAMX";
-    else if (narrow)
-        options += queue.device().vnni_bytes ? " -DNARROW " + dot_options(queue.device()) : " -DNARROW";
+    if (numbers != Numbers::pairs)
+        options += " -DNARROW";
+    if (numbers == Numbers::tiles)
+        options += " -DAMX";
+    else if (numbers == Numbers::bytes && queue.device().vnni_bytes)
+        options += " " + dot_options(queue.device());
     return queue.context().program(file, options);
 }
 
@@ -122,7 +136,7 @@ const Program& program_for(Queue& queue, const char* file, DataType x, DataType 
 // has registers for more pairs.
 bool narrow_pays(const Device& device)
 {
-    if (device.vnni_bytes || tiles_pay(device))
+    if (device.vnni_bytes || has_tiles(device))
         return true;
 #if defined(__x86_64__)
     static const bool pays = __builtin_cpu_supports("avx2") && !__builtin_cpu_supports("avx512f");
@@ -135,7 +149,8 @@ bool narrow_pays(const Device& device)
 // The weights as bytes where that is exact (conv_cpu.cl), else the same words. Waits for the device.
 Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const integer_conv_problem& p)
 {
-    const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32, true);
+    const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32,
+                                         tiles_pay(queue.device(), p) ? Numbers::tiles : Numbers::bytes);
     const Tensor wide = queue.context().empty({panels}, DataType::int32, queue);
     const Range range = Range::groups({size(panels), 1, 1}, {1, 1, 1});
     queue.launch(program.kernel("check_narrow"), range, words, wide, p);
@@ -266,14 +281,17 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     p.run = round_up(p.run_taps * p.channels, 8);
     p.runs = taps_of(p) / p.run_taps;
     const Tensor weights = packed(queue, w, c, p);
-    const bool narrow = weights.dtype == DataType::int8;
+    const Numbers numbers = weights.dtype != DataType::int8         ? Numbers::pairs
+                            : tiles_pay(queue.device(), p) ? Numbers::tiles
+                                                           : Numbers::bytes;
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
     // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
-    const bool by_vectors = narrow && !tiles_pay(queue.device()) && queue.device().vnni_bytes == 64;
+    const bool by_vectors = numbers == Numbers::bytes && queue.device().vnni_bytes == 64;
     p.rows_of_results = by_vectors && positions_in_steps(p.y_strides, p.out, p.batch);
     p.rows_in_place = p.rows_of_results && x.dtype == DataType::uint8 && p.groups == 1 && p.channels % 8 == 0 &&
                       one_tap_everywhere(p);
-    const std::int64_t tile_pixels = !narrow ? 6 : tiles_pay(queue.device()) ? 16 : by_vectors ? 8 : 4;
+    const std::int64_t tile_pixels =
+        numbers == Numbers::pairs ? 6 : numbers == Numbers::tiles ? 16 : by_vectors ? 8 : 4;
     // Those read in place should stay near for all panels.
     const std::int64_t most = p.rows_in_place
                                   ? std::clamp<std::int64_t>(32768 / p.channels / 8 * 8, 32, 256) : most_pixels;
@@ -284,7 +302,7 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     p.block_panels = divide_up(panels, divide_up(panels, p.block_panels));
     if (by_vectors)
         p.block_panels = round_up(p.block_panels, 2);   // two at once
-    queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, narrow).kernel("conv"),
+    queue.launch(program_for(queue, "kernels/integer/conv_cpu.cl", x.dtype, y.dtype, numbers).kernel("conv"),
                  Range::groups({size(divide_up(pixels, p.block_pixels)), size(divide_up(panels, p.block_panels)),
                                 size(p.groups)}, {1, 1, 1}),
                  x, or_any(c.x_zero, x), weights, or_any(c.bias, weights), or_any(c.scale, weights),

@@ -274,16 +274,22 @@ void conv(const __global storage_t(X)* x, ulong x_offset, const __global storage
         const long here = min(depth - k, (long)CHUNK);
         const place_of_k place = place_of(&p, k);
         long4 at = first_pixel;
-        for (long i = 0; i < count; ++i, at = next_pixel(&p, at)) {
+        for (long i = 0; i < count; at = next_pixel(&p, at)) {
             const long4 corner = (long4)(at.x * p.stride[0] - p.pad[0], at.y * p.stride[1] - p.pad[1],
                                          at.z * p.stride[2] - p.pad[2], 0);
             const bytes image = x + at.w * p.x_strides[0];
-            if (!gather_inside(image, x_end, &p, corner, zero, place, here, rows + i * CHUNK))
+            const long inside = min(pixels_inside(image, x_end, &p, corner), min(count - i, p.out[2] - at.z));
+            if (inside > 0) {
+                gather_inside(image, &p, corner, inside, zero, place, here, rows + i * CHUNK);
+                at.z += inside - 1;
+            } else
                 gather(image, &p, corner, zero, place, here, rows + i * CHUNK);
+            i += max(inside, 1L);
+        }
 #ifdef AMX
+        for (long i = 0; i < count; ++i)
             fill_block(here, rows + i * CHUNK);
 #endif
-        }
         // More pixels than there are may be computed.
 #if defined(NARROW) && !defined(AMX)
         for (long panel = 0; panel < panels && k == 0 && BEGINS; ++panel) {

@@ -38,26 +38,44 @@ static inline place_of_k place_of(const integer_conv_problem* p, long k)
     return place;
 }
 
-// The same of a patch that lies inside of x, runs being rows of the window; what lies behind a run may be taken for its
-// filling, since that has no weights. False if the patch is none of these.
-static inline int gather_inside(bytes x, bytes x_end, const integer_conv_problem* p, long4 first, number zero,
-                                place_of_k k, long count, __local number* row)
+// How many pixels from one on, along its row of results, have patches inside of x whose runs are rows of the window.
+// What lies behind a run may be taken for its filling, since that has no weights.
+static inline long pixels_inside(bytes x, bytes x_end, const integer_conv_problem* p, long4 first)
 {
-    const long last = (p->window[1] - 1) * p->dilation[1], step = p->dilation[1] * p->x_strides[3], run = p->run;
-    const long from = first.y * p->x_strides[3] + first.z * p->x_strides[4];
+    const long last = (p->window[1] - 1) * p->dilation[1], columns = p->in[2] - p->run_taps - first.z;
     if (p->run_taps < p->window[2] || p->in[0] + p->window[0] + p->pad[0] != 2 || first.y < 0 ||
-        first.y + last >= p->in[1] || first.z < 0 || first.z + p->run_taps > p->in[2] ||
-        x + from + last * p->x_strides[3] + run > x_end)
+        first.y + last >= p->in[1] || first.z < 0 || columns < 0)
         return 0;
-    bytes at = x + from + k.y * step + k.at;
-    for (long left = run - k.at; count > 0; left = run) {
+    const long step = p->stride[2] * p->x_strides[4];
+    const long room = x_end - (x + (first.y + last) * p->x_strides[3] + first.z * p->x_strides[4] + p->run);
+    if (room < 0)
+        return 0;
+    const long fit = columns / p->stride[2] + 1;
+    return step * (fit - 1) <= room ? fit : room / step + 1;
+}
+
+// Numbers k to k + count of such patches.
+static inline void gather_inside(bytes x, const integer_conv_problem* p, long4 first, long pixels, number zero,
+                                 place_of_k k, long count, __local number* rows)
+{
+    const long step = p->dilation[1] * p->x_strides[3], next = p->stride[2] * p->x_strides[4];
+    bytes at = x + (first.y + k.y * p->dilation[1]) * p->x_strides[3] + first.z * p->x_strides[4] + k.at;
+    for (long left = p->run - k.at; count > 0; left = p->run) {
         const long here = min(count, left);
-        take(at, zero, here, row);
-        at += left - run + step;
-        row += here;
+        if (here <= 32) {   // short ones of all pixels side by side
+            for (long e = 0; e < here; e += 16)
+                for (long i = 0; i < pixels; ++i)
+                    if (here - e >= 16)
+                        vstore16(TAKE(16, at + i * next + e), 0, rows + i * CHUNK + e);
+                    else
+                        vstore8(TAKE(8, at + i * next + e), 0, rows + i * CHUNK + e);
+        } else
+            for (long i = 0; i < pixels; ++i)
+                take(at + i * next, zero, here, rows + i * CHUNK);
+        at += left - p->run + step;
+        rows += here;
         count -= here;
     }
-    return 1;
 }
 
 // Numbers k to k + count of the patch whose first tap lies at `first` (z, y, x); `x` is the image's group.
