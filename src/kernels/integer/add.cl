@@ -17,7 +17,9 @@ static inline float16 real(BYTES_OF(X) x, int zero, float scale)
 
 static inline int16 quantised(float16 sum, float scale, int zero, int2 bounds)
 {
-    const float16 q = fmin(fmax(rint(sum / (float16)scale), (float16)-65536.0f), (float16)65536.0f);
+    float16 q = rint(sum / (float16)scale);
+    q = q > -65536.0f ? q : (float16)-65536.0f;   // one instruction each, unlike fmax; NaN becomes the lowest
+    q = q < 65536.0f ? q : (float16)65536.0f;
     return clamp(convert_int16(q) + (int16)zero, (int16)bounds.x, (int16)bounds.y);
 }
 
