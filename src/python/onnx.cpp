@@ -139,7 +139,7 @@ py::dict run(BoundSession& session, const py::object& given, const py::object& o
         }
     std::map<std::string, std::pair<py::array, ElementType>> arrays;
     if (kind == Results::arrays) {
-        options.in_place_from = std::size_t{1} << 20;
+        options.in_place_from = std::size_t{128} << 10;   // those below are copied as fast
         options.to_host = [&](const std::string& name, ElementType type, const Dims& shape) {
             const py::gil_scoped_acquire held;
             py::array array = empty_array(shape, storage_type(type));
