@@ -6,6 +6,8 @@
 // Rows beyond the last are computed from the last and dropped.
 // Options: those of problem.cl, -DROWS=1 or 4; sixteen registers of 32 bytes hold the sums of one row only.
 // [-DX86_PREFETCH]
+// [-DSTREAMS: the four columns are a quarter of the work-item's apart, so that each quarter is read from its beginning
+// to its end, which keeps more lines of memory on the way than one such stream]
 // [-DIN_ORDER: one row along k takes one column after the other, so that memory is read from its beginning to its end,
 // which processors see and ask ahead for by themselves; -DPAIRS: and bfloat16 by AVX-512 BF16]
 #include "kernels/gemm/problem.cl"
@@ -62,8 +64,8 @@ static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
     return (a.x + a.z) + (a.y + a.w);
 }
 
-// The next columns come from memory while these are multiplied.
-#if ROWS == 1
+// What comes next is on its way from memory while these are multiplied.
+#if ROWS == 1 || defined(STREAMS)
 #define AHEAD(p) PREFETCH(p);
 #else
 #define AHEAD(p)
@@ -80,8 +82,8 @@ static inline REAL lane_sum_8(VECTOR_OF(REAL, 8) v)
     sums[r * UNIT + 3] += LANE_SUM(s##r##3);
 #ifdef IN_ORDER
 static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
-                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
-                                REAL* sums)
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long apart,
+                                long depth, REAL* sums)
 {
     a += rows[0];
 #ifdef PAIRS
@@ -116,14 +118,18 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
 }
 #else
 static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
-                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
-                                REAL* sums)
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long apart,
+                                long depth, REAL* sums)
 {
     const __global storage_t(X)* restrict column0 = b;
-    const __global storage_t(X)* restrict column1 = b + min(1l, left - 1) * p->b.column;
-    const __global storage_t(X)* restrict column2 = b + min(2l, left - 1) * p->b.column;
-    const __global storage_t(X)* restrict column3 = b + min(3l, left - 1) * p->b.column;
+    const __global storage_t(X)* restrict column1 = b + min(apart, left - 1) * p->b.column;
+    const __global storage_t(X)* restrict column2 = b + min(2 * apart, left - 1) * p->b.column;
+    const __global storage_t(X)* restrict column3 = b + min(3 * apart, left - 1) * p->b.column;
+#ifdef STREAMS
+    const long ahead = 2048 / sizeof(storage_t(X));
+#else
     const long ahead = 4 * p->b.column;
+#endif
     EACH_ROW(DECLARE)
     long k = 0;
     for (; k + TILE_LANES <= depth; k += TILE_LANES) {
@@ -162,8 +168,8 @@ static inline void add_products(const __global storage_t(X)* restrict a, const l
     TILE_VSTORE(s##r##2, 2, sums + r * UNIT);                                                               \
     TILE_VSTORE(s##r##3, 3, sums + r * UNIT);
 static inline void add_products(const __global storage_t(X)* restrict a, const long* rows,
-                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long depth,
-                                REAL* sums)
+                                const __global storage_t(X)* restrict b, const gemm_problem* p, long left, long apart,
+                                long depth, REAL* sums)
 {
     EACH_ROW(RESUME)
     if (left >= UNIT) {
@@ -219,7 +225,12 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     partial += partial_offset + (split * p.batch + batch) * p.m * p.n;
 
     REAL sums[(MOST_ROWS + ROWS - 1) * UNIT];
-    for (long j = j_begin; j < j_end; j += UNIT) {
+#ifdef STREAMS
+    const long apart = (j_end - j_begin + UNIT - 1) / UNIT, j_last = j_begin + apart, step = 1;
+#else
+    const long apart = 1, j_last = j_end, step = UNIT;
+#endif
+    for (long j = j_begin; j < j_last; j += step) {
         const long left = j_end - j;
         for (int i = 0; i < (p.m + ROWS - 1) / ROWS * ROWS * UNIT; ++i)
             sums[i] = 0;
@@ -228,17 +239,17 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
                 long rows[ROWS];
                 for (int r = 0; r < ROWS; ++r)
                     rows[r] = min(i + r, p.m - 1) * p.a.row;
-                add_products(a + k * p.a.column, rows, b + AT(p.b, k, j), &p, left, min(k_end - k, (long)CHUNK),
-                             sums + i * UNIT);
+                add_products(a + k * p.a.column, rows, b + AT(p.b, k, j), &p, left, apart,
+                             min(k_end - k, (long)CHUNK), sums + i * UNIT);
             }
 #ifdef K_CONTIGUOUS
         for (long i = 0; i < p.m; ++i)
-            for (int e = 0; e < UNIT && e < left; ++e) {
-                const long at = i * p.n + j + e;
+            for (int e = 0; e < UNIT && e * apart < left; ++e) {
+                const long column = j + e * apart;
                 if (plan.splits > 1)
-                    partial[at] = sums[i * UNIT + e];
+                    partial[i * p.n + column] = sums[i * UNIT + e];
                 else
-                    finish_element(sums[i * UNIT + e], c + AT(p.c, i, j + e), d + AT(p.d, i, j + e), &p, alpha, beta);
+                    finish_element(sums[i * UNIT + e], c + AT(p.c, i, column), d + AT(p.d, i, column), &p, alpha, beta);
             }
 #else
         for (long i = 0; i < p.m; ++i)
