@@ -10,7 +10,7 @@ import clprim
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-from onnx_microsoft import F, I64, U8, check, integers, model_of, normal, ours  # noqa: E402
+from onnx_microsoft import F, I32, I64, U8, check, integers, model_of, normal, ours  # noqa: E402
 
 
 @pytest.mark.parametrize("rows", [1, 3, 11, 40])
@@ -104,6 +104,38 @@ def test_gather_block_quantized(bits, zeros):
     points = integers(0, 256, rows, columns // block * bits // 8) if zeros else None
     check("GatherBlockQuantized", [data, integers(0, rows, 2, 3, dtype=I64), normal(rows, columns // block), points],
           {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}, constants={"x0", "x2", "x3"})
+
+
+def test_rows_outside_of_a_table_are_zero():
+    data = integers(0, 256, 10, 32)
+    check("GatherBlockQuantized", [data, np.array([[3, -10, 10], [-11, 9, 1 << 40]]), normal(10, 2)],
+          {"bits": 4, "block_size": 32}, constants={"x0", "x2"})
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+                                   "float4_e2m1fn"])
+@pytest.mark.parametrize("gather, quantize, block, scales", [
+    (0, 1, 16, (10, 5)), (0, 1, 0, (10, 1)), (0, 1, 16, (1, 5)), (1, 0, 0, (1, 80)), (1, 0, 0, (1, 1)),
+    (0, 0, 16, (1, 80)), (0, -1, 64, (10, 2)),
+])
+def test_tables_of_narrow_floats(dtype, gather, quantize, block, scales):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    data = normal(10, 80).astype(getattr(ml_dtypes, dtype))
+    index = np.array([[3, -1, 0], [9, 10, 2]], I32)
+    check("GatherBlockQuantized", [data, index, np.abs(normal(*scales))],
+          {"block_size": block, "gather_axis": gather, "quantize_axis": quantize}, constants={"x0", "x2"}, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scales, points, said", [
+    ((10, 3), None, r"scales have shape \[10, 3\]"), ((2, 4), None, r"scales have shape \[2, 4\]"),
+    ((10, 4), True, "has no zero points"),
+])
+def test_refused_tables_of_narrow_floats(scales, points, said):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    data = normal(10, 64).astype(ml_dtypes.float8_e4m3fn)
+    with pytest.raises(clprim.Error, match="GatherBlockQuantized.*" + said):
+        ours("GatherBlockQuantized", [data, np.array([3, 1]), normal(*scales), data if points else None],
+             {"block_size": 16}, constants={"x0", "x2"})
 
 
 def blob(weights, kind):

@@ -36,6 +36,45 @@ def test_packed_causal_convolution_captures_tokens():
     check("VarlenCausalConvWithState", one, {}, ("y", "state"))
 
 
+@pytest.mark.parametrize("dtype", [F, np.float16])
+@pytest.mark.parametrize("group, at, taps", [(1, 0, 2), (3, 1, 4)])
+def test_taps_that_move(dtype, group, at, taps):
+    """By the operator's definition, as ONNX Runtime's CPU refuses them: each step rounded to the type."""
+    channels = 6
+    x, w = normal(9, channels, dtype=dtype), normal(channels, 1, 2, dtype=dtype)
+    state = normal(3, channels, 1, dtype=dtype)
+    more, mask = normal(9, taps, channels // group, dtype=dtype, seed=5), normal(9, 1, dtype=dtype, seed=6)
+    inputs = [x, w, ENDS, None, state, np.array([2, 4, 0], I32), more, mask]
+    attributes = {"delta_offset": at, "group_size": group, "state_update_capacity": 3}
+    y, last, updates = ours("VarlenCausalConvWithState", inputs, attributes, ("y", "state", "updates"))
+    before = np.concatenate([x[:1], x[:-1]])
+    before[ENDS[:-1]] = state[:, :, 0]
+    now, then = (w[None, :, 0, 1 - i] + np.repeat(more[:, at + i], group, axis=1) for i in (0, 1))
+    expected = now * x + then * before * mask
+    assert expected.dtype == dtype == y.dtype
+    if dtype == F:
+        np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(y, expected)
+    still = [x, w, ENDS, None, state, np.array([2, 4, 0], I32)]
+    rest = ours("VarlenCausalConvWithState", still, {"state_update_capacity": 3}, ("y", "state", "updates"))[1:]
+    for result, theirs in zip((last, updates), rest, strict=True):
+        np.testing.assert_array_equal(result, theirs)
+
+
+@pytest.mark.parametrize("change, said", [
+    ({3: normal(6)}, "two taps without dilation, bias"), ({6: None}, "must both be there"),
+    ({6: normal(9, 1, 6)}, "kernel_delta has shape"), ({6: normal(9, 2, 5)}, "kernel_delta has shape"),
+    ({7: normal(9)}, "previous_mask has shape"), ({1: normal(6, 1, 3), 4: normal(3, 6, 2)}, "two taps"),
+])
+def test_refused_taps(change, said):
+    inputs = [normal(9, 6), normal(6, 1, 2), ENDS, None, normal(3, 6, 1), None, normal(9, 2, 6), normal(9, 1)]
+    for i, value in change.items():
+        inputs[i] = value
+    with pytest.raises(clprim.InvalidArgument, match="VarlenCausalConvWithState.*" + said):
+        ours("VarlenCausalConvWithState", inputs, {}, ("y", "state"))
+
+
 def test_ends_that_are_none():
     inputs = [normal(9, 5), normal(5, 1, 3), np.array([0, 5, 3, 9], I32), None, normal(3, 5, 2)]
     with pytest.raises(clprim.Error, match="must rise"):
@@ -87,6 +126,36 @@ def test_delta_nets_in_other_forms():
     check("GatedDeltaNet", split, {}, ("y", "state"))
     packed = [np.concatenate([x.reshape(9, -1) for x in inputs[:3]], axis=1), None, None, *inputs[3:]]
     check("GatedDeltaNet", packed, {}, ("y", "state"))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+def test_transitions_of_delta_nets(rule, wide):
+    """What lies behind those that are captured is not specified: theirs is not looked at, ours is 0."""
+    keys, values, size, capacity, counts = 2, 4, 8, 4, np.array([2, 7, 3], I32)
+    inputs = [*delta(wide=wide), None, None, counts]
+    inputs[0], inputs[1] = normal(9, keys, size, seed=11), normal(9, keys, size, seed=12)
+    if not rule.startswith("gated"):
+        inputs[4] = None
+    if not rule.endswith("delta"):
+        inputs[5] = None
+    attributes = {"update_rule": rule, "qk_l2_norm": 1, "state_update_capacity": capacity}
+    outputs = ("y", "state", "updates")
+    data, feeds = model_of("GatedDeltaNet", inputs, outputs, attributes)
+    expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(list(outputs), feeds)
+    results = ours("GatedDeltaNet", inputs, attributes, outputs)
+    for result, theirs in zip(results[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(result, theirs, **CLOSE)
+    widths = [values * size if wide and rule.startswith("gated") else values, keys * size, values * 6]
+    assert results[2].shape == expected[2].shape == (3, capacity * sum(widths))
+    begin = 0
+    for width in widths:
+        part = slice(begin, begin := begin + capacity * width)
+        for b, count in enumerate([2, 1, 3]):             # sequences of 3, 1 and 5 tokens
+            result, theirs = (x[2][b, part].reshape(capacity, width) for x in (results, expected))
+            np.testing.assert_allclose(result[:count], theirs[:count], **CLOSE)
+            assert not result[count:].any() and result[:count].any()
+    check("GatedDeltaNet", [*inputs, np.array([0], I32)], attributes, outputs)
 
 
 # ---- hashes of n-grams ----

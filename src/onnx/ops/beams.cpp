@@ -14,14 +14,14 @@ Beams::Beams(const BeamOptions& options, std::size_t batch)
         scores_[i * options.beams] = 0;          // else all beams of a sample would go the same way
 }
 
-void Beams::add(std::size_t sample, const Sequence& sequence, float sum)
+void Beams::add(std::size_t sample, std::span<const Sequence> sequences, std::size_t row, float sum)
 {
     auto& ended = ended_[sample];
-    const float score = sum / std::pow(static_cast<float>(sequence.size()), options_.length_penalty);
+    const float score = sum / std::pow(static_cast<float>(sequences[row].size()), options_.length_penalty);
     if (ended.size() >= options_.beams && score <= ended.back().score)
         return;
     const auto worse = std::ranges::find_if(ended, [&](const Hypothesis& other) { return other.score < score; });
-    ended.insert(worse, {sequence, score});
+    ended.insert(worse, {sequences[row], score, step_, row});
     if (ended.size() > options_.beams)
         ended.pop_back();
 }
@@ -45,7 +45,7 @@ void Beams::step_sample(std::size_t sample, TokenScores& scores, std::span<const
         const auto token = static_cast<Token>(*at % vocabulary);
         if (token == options_.eos) {
             if (at - order.begin() < static_cast<std::ptrdiff_t>(beams))
-                add(sample, sequences[parent], all[*at]);
+                add(sample, sequences, parent, all[*at]);
             continue;
         }
         scores_[first + going_on] = all[*at];
@@ -74,6 +74,7 @@ void Beams::step(TokenScores& scores, std::span<const Sequence> sequences)
             parents_[i] = static_cast<std::int64_t>(i);
         }
     }
+    ++step_;
 }
 
 void Beams::finish(std::span<const Sequence> sequences)
@@ -81,7 +82,7 @@ void Beams::finish(std::span<const Sequence> sequences)
     for (std::size_t sample = 0; sample < ended_.size(); ++sample)
         if (!done_[sample])
             for (std::size_t i = sample * options_.beams; i < (sample + 1) * options_.beams; ++i)
-                add(sample, sequences[i], scores_[i]);
+                add(sample, sequences, i, scores_[i]);
 }
 
 bool Beams::done() const

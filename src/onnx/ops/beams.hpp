@@ -29,12 +29,13 @@ public:
     struct Hypothesis {
         Sequence sequence;
         float score = 0;
+        std::size_t step = 0, row = 0;           // the step that ended it (from 0), which row it was ahead of that
     };
     // The best of a sample, at most as many as are returned, best first.
     std::span<const Hypothesis> best(std::size_t sample) const;
 
 private:
-    void add(std::size_t sample, const Sequence& sequence, float sum);
+    void add(std::size_t sample, std::span<const Sequence> sequences, std::size_t row, float sum);
     void step_sample(std::size_t sample, TokenScores& scores, std::span<const Sequence> sequences);
 
     BeamOptions options_;
@@ -43,6 +44,7 @@ private:
     std::vector<float> scores_;
     std::vector<Token> tokens_;
     std::vector<std::int64_t> parents_;
+    std::size_t step_ = 0;                            // how many there were
 };
 
 }  // namespace clprim::onnx

@@ -19,6 +19,9 @@ struct IntegerProduct {
 std::optional<Value> real_product_of_bytes(const Call& call, const IntegerProduct& product, std::size_t b,
                                            std::size_t b_zero);
 
+// The attribute `bits` of block-quantised numbers: 2, 4 or 8.
+std::int64_t block_bits(const Call& call);
+
 // Numbers of 2, 4 or 8 bits packed along the last axis, the lowest bits first, each as a byte.
 Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits);
 

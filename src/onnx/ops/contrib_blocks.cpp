@@ -1,4 +1,4 @@
-// com.microsoft's block-quantised weights: MatMulNBits, MatMulFpQ4, GatherBlockQuantized.
+// com.microsoft's products with block-quantised weights: MatMulNBits, MatMulFpQ4.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -14,6 +14,13 @@
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
+
+std::int64_t block_bits(const Call& call)
+{
+    const std::int64_t bits = call.integer_attribute("bits", 4);
+    call.check(bits == 2 || bits == 4 || bits == 8, "bits is ", bits, ", expected 2, 4 or 8");
+    return bits;
+}
 
 Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits)
 {
@@ -40,13 +47,6 @@ Tensor unpacked(const Call& call, const Tensor& packed, std::int64_t bits)
 
 namespace {
 
-std::int64_t bits_of(const Call& call)
-{
-    const std::int64_t bits = call.integer_attribute("bits", 4);
-    call.check(bits == 2 || bits == 4 || bits == 8, "bits is ", bits, ", expected 2, 4 or 8");
-    return bits;
-}
-
 // B [n, blocks, bytes] with scales and zero points of each block.
 struct BlockWeights {
     std::int64_t n, k, blocks, block, bits;
@@ -61,7 +61,7 @@ BlockWeights block_weights(const Call& call)
     w.n = call.attribute<std::int64_t>("N");
     w.k = call.attribute<std::int64_t>("K");
     w.block = call.attribute<std::int64_t>("block_size");
-    w.bits = bits_of(call);
+    w.bits = block_bits(call);
     call.check(w.n > 0 && w.k > 0 && w.n < (1 << 30) && w.k < (1 << 30) && w.block >= 8 && w.block < (1 << 30),
                "N is ", w.n, ", K ", w.k, " and block_size ", w.block);
     call.check(call.integer_attribute("weight_prepacked", 0) == 0, "weight_prepacked is not supported");
@@ -202,49 +202,9 @@ void matmul_fpq4(Call& call)
                       {{"K", blocks.k}, {"N", blocks.n}, {"block_size", FourBitBlocks::length}}));
 }
 
-// Rows are gathered first, with their scales and zero points, and made numbers then.
-void gather_block_quantized(Call& call)
-{
-    const Compose op(call);
-    const Dims& data = call.shape(0);
-    const bool bytes = call.type(0) == ElementType::uint8;
-    const std::int64_t bits = bytes ? bits_of(call) : 4;
-    const std::size_t axis = call.axis(call.integer_attribute("gather_axis", 0), data.size());
-    std::size_t quantized = call.axis(call.integer_attribute("quantize_axis", 1), data.size());
-    call.check(axis != quantized, "gather_axis and quantize_axis are both ", axis);
-    call.check(!bytes || axis + 1 != data.size(), "data packed along its last axis cannot be gathered along it");
-    const auto rows = [&](const Value& v) {
-        return op("Gather", {v, call.input(1)}, {{"axis", static_cast<std::int64_t>(axis)}});
-    };
-    Value x = rows(call.input(0)), zeros = call.has(3) ? rows(call.input(3)) : Value();
-    const Value scales = rows(call.input(2));
-    if (quantized > axis)
-        quantized += call.input(1).dim() - 1;
-    if (bytes) {
-        const auto unpack = [&](const Value& v) {
-            const Tensor t = v.device(call.queue());
-            call.check(t.is_contiguous(), "rows are not dense");
-            return unpacked(call, t, bits);
-        };
-        x = Value(unpack(x));
-        if (zeros.is_none())
-            zeros = op("Expand", {op.number(1 << (bits - 1), ElementType::uint8),
-                                  Value::ints(std::span(scales.shape().begin(), scales.dim()))});
-        else {
-            const Tensor whole = unpack(zeros);
-            const std::size_t last = whole.dim() - 1;
-            zeros = Value(whole.slice(last, 0, std::min(whole.size(last), scales.shape()[last])));
-        }
-    }
-    call.output(0, op("DequantizeLinear", {x, scales, zeros},
-                      {{"axis", static_cast<std::int64_t>(quantized)},
-                       {"block_size", call.integer_attribute("block_size", 128)}}));
-}
-
 const OperatorRow contrib_block_rows[] = {
     {"MatMulNBits", 1, matmul_nbits, nullptr, microsoft},
     {"MatMulFpQ4", 1, matmul_fpq4, nullptr, microsoft},
-    {"GatherBlockQuantized", 1, gather_block_quantized, nullptr, microsoft},
 };
 
 }  // namespace

@@ -15,7 +15,12 @@ struct Prompt {
     bool audio = false;                        // input `ids` has features of sounds
     std::int64_t batch = 0, beams = 1, most = 0;
     Token pad = 0, start = 0;
+    bool crossed = false;                      // the decoder gives the products of its cross attention, too
     std::int64_t vocabulary = 0;               // of which scores are asked; all that the model has where not positive
+};
+
+struct CrossSizes {
+    std::int64_t layers = 0, heads = 0, keys = 0;
 };
 
 class Decoder {
@@ -27,6 +32,10 @@ public:
     virtual TokenScores first() = 0;
     // Logits after sequence i has become that of row parents[i] and one token more, its last.
     virtual TokenScores next(std::span<const Sequence> sequences, std::span<const std::int64_t> parents) = 0;
+    // Products of queries and keys in the cross attention of the last next(), [sequences, heads, length, keys] by
+    // layer, where Prompt::crossed asks for them; their sizes are known after first().
+    virtual std::span<const Value> crossed() const { return {}; }
+    virtual CrossSizes cross_sizes() const { return {}; }
 };
 
 // Like GPT-2 (one subgraph, and perhaps one for the first step), like T5 (an encoder, too) or like Whisper (an encoder

@@ -45,7 +45,8 @@ std::span<const OperatorRow> contrib_operators();         // com.microsoft: fuse
 std::span<const OperatorRow> contrib_attention_operators();   // com.microsoft: attention with caches
 std::span<const OperatorRow> contrib_group_query_operators();   // com.microsoft: grouped queries, rotary embedding
 std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embeddings, norms, channels-last images
-std::span<const OperatorRow> contrib_block_operators();   // com.microsoft: block-quantised weights
+std::span<const OperatorRow> contrib_block_operators();   // com.microsoft: products with block-quantised weights
+std::span<const OperatorRow> contrib_gather_block_operators();   // com.microsoft: rows of block-quantised tables
 std::span<const OperatorRow> contrib_name_operators();    // com.microsoft: what ONNX has under other names
 std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: quantised models
 std::span<const OperatorRow> contrib_packed_operators();  // com.microsoft: batches without padding
@@ -54,10 +55,12 @@ std::span<const OperatorRow> contrib_gate_operators();    // com.microsoft: gate
 std::span<const OperatorRow> contrib_transform_operators();    // com.microsoft: transforms, rotations, crops
 std::span<const OperatorRow> contrib_token_operators();   // com.microsoft: what the host does with tokens
 std::span<const OperatorRow> contrib_ngram_operators();   // com.microsoft: hashes of n-grams
-std::span<const OperatorRow> contrib_varlen_operators();  // com.microsoft: recurrences over packed batches
+std::span<const OperatorRow> contrib_varlen_operators();  // com.microsoft: convolutions over packed batches
+std::span<const OperatorRow> contrib_delta_net_operators();   // com.microsoft: delta networks over packed batches
 std::span<const OperatorRow> contrib_packed_row_operators();   // com.microsoft: tables in the formats of GGUF
 std::span<const OperatorRow> contrib_attention_lstm_operators();
-std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text
+std::span<const OperatorRow> generation_operators();      // com.microsoft: searches for text, a sequence a sample
+std::span<const OperatorRow> beam_search_operators();     // and several
 
 std::span<const OperatorRow> fused_operators();           // what Session's fusions make of elementwise chains
 std::span<const OperatorRow> fused_attention_operators();     // and of attention
@@ -82,7 +85,9 @@ inline std::vector<std::span<const OperatorRow>> families()
             contrib_layer_operators(), contrib_block_operators(), contrib_name_operators(),
             contrib_quantized_operators(), contrib_packed_operators(), contrib_expert_operators(),
             contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(),
-            contrib_ngram_operators(), contrib_varlen_operators(), generation_operators()};
+            contrib_ngram_operators(), contrib_varlen_operators(), generation_operators(),
+            beam_search_operators(), contrib_gather_block_operators(),
+            contrib_delta_net_operators()};
 }
 
 }  // namespace clprim::onnx

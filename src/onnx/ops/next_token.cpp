@@ -124,6 +124,19 @@ void TokenRules::apply(TokenScores& scores, std::span<const Sequence> sequences,
     }
 }
 
+void ForcedTokens::apply(TokenScores& scores, std::size_t beams, std::int64_t step) const
+{
+    if (step >= steps)
+        return;
+    for (std::size_t i = 0; i < scores.rows(); ++i) {
+        const auto first = tokens.begin() + static_cast<std::int64_t>(i / beams) * steps;
+        if (std::any_of(first, first + step + 1, [](std::int64_t token) { return token < 0; }))
+            continue;
+        std::ranges::fill(scores.row(i), never);
+        scores.row(i)[static_cast<std::size_t>(first[step])] = 0;
+    }
+}
+
 void log_softmax_rows(TokenScores& scores)
 {
     for (std::size_t i = 0; i < scores.rows(); ++i) {

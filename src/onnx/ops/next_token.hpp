@@ -48,6 +48,15 @@ struct TokenRules {
     void apply(TokenScores& scores, std::span<const Sequence> sequences, std::size_t beams, bool first) const;
 };
 
+// Tokens that come first, whatever their scores: of each sample those ahead of its first negative one.
+struct ForcedTokens {
+    std::vector<std::int64_t> tokens;           // [batch, steps]
+    std::int64_t steps = 0;
+
+    // Of `scores`, of which `beams` in a row belong to one sample.
+    void apply(TokenScores& scores, std::size_t beams, std::int64_t step) const;
+};
+
 // Logarithms of the probabilities of each row.
 void log_softmax_rows(TokenScores& scores);
 
