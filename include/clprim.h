@@ -94,6 +94,27 @@ size_t clprim_tensor_bytes(const clprim_tensor* tensor); /* of all elements; 0 f
 clprim_status clprim_tensor_data(const clprim_tensor* tensor, const void** data);
 clprim_status clprim_tensor_string(const clprim_tensor* tensor, size_t index, const char** text);
 
+/* Sequences and maps, which outputs may be: ai.onnx.ml's ZipMap gives a sequence of maps. They have handles of the same
+ * type, which functions for tensors refuse, and lead to new handles for what is in them, the caller's to free.
+ *
+ *     clprim_sequence_item(out.tensor, 0, &map);
+ *     clprim_map_keys(map, &keys);
+ *     clprim_map_values(map, &values);
+ *     clprim_tensor_data(values, &data);
+ *     for (size_t i = 0; i < clprim_map_size(map); ++i)
+ *         if (clprim_tensor_string(keys, i, &name) == CLPRIM_OK)
+ *             printf("%s: %f\n", name, ((const float*)data)[i]); */
+typedef enum clprim_kind {
+    CLPRIM_KIND_NONE = 0, CLPRIM_KIND_TENSOR = 1, CLPRIM_KIND_SEQUENCE = 2, CLPRIM_KIND_MAP = 3
+} clprim_kind;
+clprim_kind clprim_tensor_kind(const clprim_tensor* tensor); /* CLPRIM_KIND_NONE: absent, as an optional may be */
+size_t clprim_sequence_size(const clprim_tensor* sequence); /* of items; 0 for what is no sequence */
+clprim_status clprim_sequence_item(const clprim_tensor* sequence, size_t index, clprim_tensor** item);
+size_t clprim_map_size(const clprim_tensor* map); /* of keys; 0 for what is no map */
+/* Tensors of shape [size]: the keys, strings or int64, and in the same order their values. */
+clprim_status clprim_map_keys(const clprim_tensor* map, clprim_tensor** keys);
+clprim_status clprim_map_values(const clprim_tensor* map, clprim_tensor** values);
+
 /* OpenCL's own objects, for programs that use OpenCL as well: a cl_context, cl_device_id, cl_command_queue (in order;
  * sessions enqueue there), as void* so that this header needs none of OpenCL's. They are clprim's: retain them to keep
  * them. */
@@ -149,7 +170,7 @@ const char* clprim_session_output_name(const clprim_session* session, size_t ind
 typedef struct clprim_port {
     const char* name;
     int type;                    /* a clprim_type, or another of ONNX's numbers */
-    int is_tensor;               /* else a sequence or optional of `type` */
+    int is_tensor;               /* else a sequence or optional of `type`, or of maps to it */
     int has_shape;
     size_t dims;
     const int64_t* shape;        /* -1: any size */

@@ -1,12 +1,5 @@
 /* Compiled as C99: the header is C, and a session runs from C. The model, y = x + x, is written out by hand. */
-#include <clprim.h>
-
-#include <stdio.h>
-#include <string.h>
-
-static int failures = 0;
-#define CHECK(condition) \
-    ((condition) ? (void)0 : (void)(++failures, printf("line %d: %s: %s\n", __LINE__, #condition, clprim_last_error())))
+#include "check.h"
 
 /* ModelProto: ir_version 8; opset_import {version 17}; graph { Add(x, x) -> y; float x [n]; float y [n] }. */
 static const unsigned char model[] = {
@@ -15,17 +8,6 @@ static const unsigned char model[] = {
     0x12, 1, 'g',
     0x5a, 15, 0x0a, 1, 'x', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0,
     0x62, 15, 0x0a, 1, 'y', 0x12, 10, 0x0a, 8, 0x08, 1, 0x12, 4, 0x0a, 2, 0x12, 0};
-
-/* One call that is wrong in one argument: its status, and that the message begins with the function's name and has
- * what says which argument and why. */
-static int refused(clprim_status status, clprim_status expected, const char* function, const char* part)
-{
-    const char* message = clprim_last_error();
-    const size_t length = strlen(function);
-    return status == expected && strncmp(message, function, length) == 0 && message[length] == ':' &&
-           strstr(message, part) != NULL;
-}
-#define REFUSED(part, function, ...) CHECK(refused(function(__VA_ARGS__), CLPRIM_INVALID_ARGUMENT, #function, part))
 
 static void test_devices(void)
 {
