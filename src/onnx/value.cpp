@@ -1,7 +1,6 @@
 #include <clprim/value.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -12,88 +11,10 @@
 
 #include "core/memory_pool.hpp"
 #include "core/queue_handle.hpp"
-#include "onnx/float_bits.hpp"
+#include "core/view_strides.hpp"
+#include "onnx/element_numbers.hpp"
 
 namespace clprim {
-
-namespace {
-
-bool is_whole(ElementType type)
-{
-    return type == ElementType::uint4 || type == ElementType::int4 || type == ElementType::uint2 ||
-           type == ElementType::int2 || (!is_narrow(type) && type != ElementType::string);
-}
-
-// Calls f with a span of the element's C++ type. float16 and bfloat16 come as their bits, see `number`.
-template <class F>
-void visit(DataType type, F&& f)
-{
-    switch (type) {
-    case DataType::float32: return f(float{});
-    case DataType::float64: return f(double{});
-    case DataType::int8: return f(std::int8_t{});
-    case DataType::int16: return f(std::int16_t{});
-    case DataType::int32: return f(std::int32_t{});
-    case DataType::int64: return f(std::int64_t{});
-    case DataType::uint8: case DataType::boolean: return f(std::uint8_t{});
-    case DataType::uint16: return f(std::uint16_t{});
-    case DataType::uint32: return f(std::uint32_t{});
-    case DataType::uint64: return f(std::uint64_t{});
-    default: throw InvalidArgument("expected a real tensor, got one of " + std::string(name_of(type)));
-    }
-}
-
-template <class Out>
-std::vector<Out> convert(ElementType type, const std::byte* bytes, std::size_t count)
-{
-    std::vector<Out> result(count);
-    if (type == ElementType::float16 || type == ElementType::bfloat16) {
-        for (std::size_t i = 0; i < count; ++i) {
-            std::uint16_t bits;
-            std::memcpy(&bits, bytes + 2 * i, 2);
-            result[i] = static_cast<Out>(type == ElementType::float16 ? half_to_float(bits) : bfloat16_to_float(bits));
-        }
-        return result;
-    }
-    require(is_whole(type), "expected a tensor of numbers, got one of ", name_of(type));
-    visit(storage_type(type), [&]<class T>(T) {
-        for (std::size_t i = 0; i < count; ++i) {
-            T element;
-            std::memcpy(&element, bytes + i * sizeof(T), sizeof(T));
-            result[i] = static_cast<Out>(element);
-        }
-    });
-    return result;
-}
-
-// Strides that show the same elements in another shape, if memory lets them: axes that lie behind each other without
-// gaps may be merged and split at will.
-bool view_strides(const Tensor& tensor, const Dims& shape, Dims& strides)
-{
-    strides = contiguous_strides(shape);
-    if (tensor.numel() == 0)
-        return true;
-    std::size_t to = shape.size();
-    for (std::size_t from = tensor.dim(); from-- > 0;) {
-        std::int64_t run = tensor.shape[from];            // elements of a run of axes that can be merged
-        const std::int64_t step = tensor.strides[from];
-        while (from > 0 && (tensor.shape[from - 1] == 1 || tensor.strides[from - 1] == step * run))
-            run *= tensor.shape[--from];
-        if (run == 1)
-            continue;
-        std::int64_t stride = step, left = run;
-        for (; left > 1 || (to > 0 && shape[to - 1] == 1); stride *= shape[to]) {
-            if (to == 0 || left % shape[to - 1])
-                return false;
-            --to;
-            strides[to] = stride;
-            left /= shape[to];
-        }
-    }
-    return true;
-}
-
-}  // namespace
 
 struct Value::State {
     ElementType type = ElementType::undefined;
@@ -336,12 +257,12 @@ const std::vector<std::string>& Value::strings() const
 
 std::vector<std::int64_t> Value::to_ints(Queue& queue) const
 {
-    return convert<std::int64_t>(type(), bytes(queue), static_cast<std::size_t>(numel()));
+    return onnx::numbers_of<std::int64_t>(type(), bytes(queue), static_cast<std::size_t>(numel()));
 }
 
 std::vector<double> Value::to_doubles(Queue& queue) const
 {
-    return convert<double>(type(), bytes(queue), static_cast<std::size_t>(numel()));
+    return onnx::numbers_of<double>(type(), bytes(queue), static_cast<std::size_t>(numel()));
 }
 
 const std::vector<Value>& Value::items() const
@@ -391,14 +312,14 @@ Value Value::reshaped(const Dims& shape, Queue& queue) const
     if (state.tensor.defined()) {
         Tensor& tensor = result.state_->tensor;
         tensor = state.tensor;
-        Dims strides;
-        if (!view_strides(tensor, shape, strides)) {
+        std::optional<Dims> strides = detail::view_strides(tensor, shape);
+        if (!strides) {
             tensor = queue.context().empty(tensor.shape, tensor.dtype, queue);
             copy(queue, state.tensor, tensor);
             strides = contiguous_strides(shape);
         }
         tensor.shape = shape;
-        tensor.strides = strides;
+        tensor.strides = *strides;
     }
     return result;
 }
