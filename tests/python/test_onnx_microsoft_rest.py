@@ -6,8 +6,8 @@ import pytest
 import clprim
 
 pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-from onnx_microsoft import F, I32, I64, check, integers, normal, ours  # noqa: E402
+ort = pytest.importorskip("onnxruntime")
+from onnx_microsoft import F, I32, I64, check, integers, model_of, normal, ours  # noqa: E402
 
 # ---- GatherPacked
 
@@ -54,6 +54,38 @@ def test_gather_packed_refuses():
             ours("GatherPacked", [table, indices], attributes)
     empty, = ours("GatherPacked", [table, np.zeros((0, 2), I64)], {"packed_type": 2, "K": 64, "output_dtype": 1})
     assert empty.shape == (0, 2, 64)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("activation", ["none", "relu2", "silu"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_products_with_packed_rows(constant, activation, kind):
+    """By its definition, as ONNX Runtime's CPU has no kernel: with the rows that its GatherPacked gives, rounded."""
+    n, k = 7, 3 * FORMATS[kind][0]
+    table, a = packed(kind, n, 3), normal(2, 5, k, seed=8, dtype=np.float16)
+    data, feeds = model_of("GatherPacked", [table, np.arange(n)], ("y",), {"packed_type": kind, "K": k,
+                                                                           "output_dtype": 1})
+    rows = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)[0]
+    y = (a.astype(np.float64) @ rows.astype(np.float16).astype(np.float64).T).astype(np.float16).astype(F)
+    scale = np.abs(y).max()
+    expected = {"none": y, "relu2": np.maximum(y, 0) ** 2, "silu": y / (1 + np.exp(-y))}[activation]
+    result, = ours("MatMulPacked", [a, table], {"packed_type": kind, "N": n, "K": k, "activation_type": activation},
+                   constants={"x1"} if constant else ())
+    assert result.dtype == np.float16
+    limit = 2e-3 * scale * (2 * scale if activation == "relu2" else 1)
+    np.testing.assert_allclose(result.astype(F), expected.astype(np.float16).astype(F), rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("attributes, said", [
+    ({"N": 5}, "B has 4 rows, expected 5"), ({"K": 32}, "do not hold 32 elements"),
+    ({"packed_type": 3}, "packed_type 3"), ({"activation_type": "tanh"}, "activation_type is 'tanh'"),
+])
+def test_products_with_packed_rows_refuse(attributes, said):
+    inputs = [normal(3, 64, dtype=np.float16), packed(2, 4, 2)]
+    with pytest.raises(clprim.Error, match="MatMulPacked.*" + said):
+        ours("MatMulPacked", inputs, {"packed_type": 2, "K": 64, "N": 4} | attributes)
+    with pytest.raises(clprim.Error, match=r"A has shape \[3, 60\]"):
+        ours("MatMulPacked", [inputs[0][:, :60], inputs[1]], {"packed_type": 2, "K": 64, "N": 4})
 
 
 # ---- AttnLSTM

@@ -9,7 +9,8 @@ constexpr int operator_set = 23;
 }  // namespace
 
 std::vector<Value> run_operator(const Call& call, std::string_view name, std::vector<Value> inputs,
-                                Attributes attributes, std::size_t outputs)
+                                Attributes attributes, std::size_t outputs,
+                                std::vector<std::shared_ptr<Prepared>> prepared)
 {
     Graph graph;
     Node node;
@@ -23,6 +24,7 @@ std::vector<Value> run_operator(const Call& call, std::string_view name, std::ve
     node.row = find_operator(node.domain, name, node.opset);
     call.check(node.row != nullptr, "there is no operator ", name);
     node.attributes = std::move(attributes);
+    node.prepared = std::move(prepared);
     Frame frame = std::move(inputs);
     for (std::size_t i = 0; i < frame.size(); ++i)
         node.inputs.push_back(frame[i].is_none() ? absent : static_cast<int>(i));
@@ -36,6 +38,19 @@ std::vector<Value> run_operator(const Call& call, std::string_view name, std::ve
     Engine engine{call.queue(), call.engine().draws};              // the time counts for the node that asks
     execute(graph, frame, engine);
     return {frame.begin() + static_cast<std::ptrdiff_t>(first), frame.end()};
+}
+
+Value Compose::with_inputs(std::string_view name, const Value& x, std::span<const std::size_t> inputs,
+                           Attributes attributes) const
+{
+    const auto& known = call_.node().prepared;
+    std::vector<Value> values{x};
+    std::vector<std::shared_ptr<Prepared>> prepared{nullptr};
+    for (const std::size_t i : inputs) {
+        values.push_back(input(i));
+        prepared.push_back(i < known.size() ? known[i] : nullptr);
+    }
+    return run_operator(call_, name, std::move(values), std::move(attributes), 1, std::move(prepared))[0];
 }
 
 Value Compose::cast(const Value& x, ElementType type) const

@@ -6,9 +6,10 @@
 namespace clprim::onnx {
 
 // Runs an operator of ONNX's domain as a node of operator set 23 would; absent inputs are Value(); "com.microsoft.X" is
-// of that domain. What it throws names the operator.
+// of that domain. What it throws names the operator. `prepared` is Node's.
 std::vector<Value> run_operator(const Call& call, std::string_view name, std::vector<Value> inputs,
-                                Attributes attributes = {}, std::size_t outputs = 1);
+                                Attributes attributes = {}, std::size_t outputs = 1,
+                                std::vector<std::shared_ptr<Prepared>> prepared = {});
 
 // The same for one output, with the call bound.
 class Compose {
@@ -18,6 +19,9 @@ public:
     {
         return run_operator(call_, name, std::move(inputs), std::move(attributes))[0];
     }
+    // Of x and, behind it, inputs of the call, which keep what is prepared of them.
+    Value with_inputs(std::string_view name, const Value& x, std::span<const std::size_t> inputs,
+                      Attributes attributes) const;
     // Input i, or Value() where it is absent.
     Value input(std::size_t i) const { return call_.has(i) ? call_.input(i) : Value(); }
     Value cast(const Value& x, ElementType type) const;

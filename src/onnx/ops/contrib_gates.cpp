@@ -145,6 +145,48 @@ void hyper_connection_post_mix(Call& call)
     call.output(0, f.rounded(f.shaped(f.elementwise(parts, shape, "y0 = x0 + x1 * x2;"), call.shape(0))));
 }
 
+// A whole block: the mix behind the block before, norms of the branches, gates of low rank, the mix ahead. Each step is
+// rounded to the tensors' type.
+void hyper_connection_low_rank_mix(Call& call)
+{
+    const InFloats f(call);
+    const Dims shape = grouped_shape(call);
+    const std::int64_t size = shape.back(), branches = shape[shape.size() - 2], width = branches * size;
+    const Dims rows{shape.product() / std::max<std::int64_t>(1, width), branches, size},
+        flat{rows[0], width}, gates{rows[0], branches};
+    const Dims &down = call.shape(2), &up = call.shape(3), &to_gates = call.shape(4);
+    call.check(down.size() == 2 && down[0] == width && up == Dims{down[1], width} && to_gates == Dims{width, branches},
+               "down_weight ", to_string(down), ", up_weight ", to_string(up), " and inject_weight ",
+               to_string(to_gates), " do not fit ", branches, " branches of ", size);
+    call.check(call.has(5) == call.has(6), "prev_block_output and prev_post_gate must both be there or not");
+    const float divisor = call.float_attribute("gate_div", 1);
+    call.check(divisor != 0, "gate_div is 0");
+    const auto step = [&](const Value& x) { return f.widened(f.rounded(x)); };
+    const auto product = [&](const Value& x, std::size_t weight) { return step(f.apply("MatMul", {x, f(weight)})); };
+    const auto sigmoid = [&](const Value& x) { return step(f.apply("Sigmoid", {x})); };
+    const auto times = [&](const Value& x, const char* attribute) {
+        return step(f.apply("Mul", {x, Value::scalar(call.float_attribute(attribute, 1))}));
+    };
+    Value streams = f.shaped(f(0), rows);
+    if (call.has(5)) {
+        const Value parts[] = {streams, f.shaped(f(6), {rows[0], branches, 1}), f.shaped(f(5), {rows[0], 1, size})};
+        streams = step(f.elementwise(parts, rows, "y0 = x0 + x1 * x2;"));
+    }
+    const Value normed = step(f.apply("Mul", {f.rms(streams), f.shaped(f(1), {branches, size})})),
+                line = f.shaped(normed, flat), z = times(product(line, 2), "silu_alpha"),
+                hidden = step(f.apply("Mul", {z, sigmoid(z)})), gate = sigmoid(product(hidden, 3));
+    const Value sum = f.apply("ReduceSum", {f.apply("Mul", {normed, f.shaped(gate, rows)}),
+                                            Value::ints(std::array{std::int64_t{1}})}, {{"keepdims", std::int64_t{0}}});
+    const Value inject = step(f.apply("Div", {product(line, 4), Value::scalar(divisor)}));
+    Dims outer = call.shape(0);
+    outer[outer.size() - 1] = size;
+    call.output(0, f.rounded(f.shaped(times(sum, "reduction_scale"), outer)));
+    outer[outer.size() - 1] = branches;
+    call.output(1, f.rounded(f.shaped(times(sigmoid(inject), "gate_mul"), outer)));
+    if (call.wants(2))
+        call.output(2, f.rounded(f.shaped(streams, call.shape(0))));
+}
+
 void linear_attention_gate(Call& call)
 {
     const InFloats f(call);
@@ -183,7 +225,6 @@ void scaled_silu(Call& call)
 void swiglu(Call& call)
 {
     const InFloats f(call);
-    call.check(call.integer_attribute("round_activation", 0) == 0, "round_activation is not supported");
     Value gate = f(0), up;
     if (call.has(1)) {
         call.check(call.shape(1) == call.shape(0), "gate ", to_string(call.shape(0)), " and up ",
@@ -201,10 +242,35 @@ void swiglu(Call& call)
     const std::array<Scalar, 3> numbers{call.float_attribute("activation_alpha", 1),
                                         call.float_attribute("activation_beta", 0),
                                         limit > 0 ? limit : std::numeric_limits<float>::infinity()};
+    // In two steps where the first is to be rounded, too.
+    const std::string gated = "T g = x0 > w2 ? w2 : x0; g = g / (1 + exp(-w0 * g));",
+                      times = "T l = x1 > w2 ? w2 : x1 < -w2 ? -w2 : x1; y0 = g * (l + w1);";
+    std::string rest = gated + times;
+    if (call.integer_attribute("round_activation", 0) != 0) {
+        gate = f.widened(f.rounded(f.elementwise(std::span(&gate, 1), gate.shape(), gated + "y0 = g + 0 * w1;",
+                                                 numbers)));
+        rest = "T g = x0 + 0 * w0;" + times;
+    }
     const Value parts[] = {gate, up};
-    call.output(0, f.rounded(f.elementwise(parts, gate.shape(),
-                                           "T g = x0 > w2 ? w2 : x0; T l = x1 > w2 ? w2 : x1 < -w2 ? -w2 : x1;"
-                                           "y0 = g / (1 + exp(-w0 * g)) * (l + w1);", numbers)));
+    call.output(0, f.rounded(f.elementwise(parts, gate.shape(), rest, numbers)));
+}
+
+// One product, whose columns are the router's logits and both halves of what SwiGLU gates.
+void router_gate_up(Call& call)
+{
+    const Compose op(call);
+    const std::string activation = call.string_attribute("activation", "swiglu");
+    call.check(activation == "swiglu", "activation is '", activation, "', expected swiglu");
+    const std::int64_t router = call.attribute<std::int64_t>("router_size");
+    const Dims& w = call.shape(1);
+    call.check(w.size() == 2 && router > 0 && router < w[1] && (w[1] - router) % 2 == 0, "W has shape ", to_string(w),
+               ", expected [K, ", router, " + 2 * inter]");
+    const Value y = op("MatMul", {call.input(0), call.input(1)});
+    const auto parts = run_operator(call, "Split", {y, Value::ints(std::array{router, w[1] - router})},
+                                    {{"axis", std::int64_t{-1}}}, 2);
+    call.output(0, parts[0]);
+    call.output(1, op("com.microsoft.SwiGLU", {parts[1]},
+                      op.attributes({"limit", "activation_alpha", "activation_beta"})));
 }
 
 void engram_gate(Call& call)
@@ -239,6 +305,8 @@ const OperatorRow contrib_gate_rows[] = {
     {"ScaledSiLU", 1, scaled_silu, nullptr, microsoft},
     {"SwiGLU", 1, swiglu, nullptr, microsoft},
     {"EngramGate", 1, engram_gate, nullptr, microsoft},
+    {"RouterGateUpProj", 1, router_gate_up, nullptr, microsoft},
+    {"HyperConnectionLowRankMix", 1, hyper_connection_low_rank_mix, nullptr, microsoft},
 };
 
 }  // namespace

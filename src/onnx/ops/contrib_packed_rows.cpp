@@ -1,4 +1,5 @@
-// com.microsoft's GatherPacked: rows of a table in the block formats of GGUF, as real numbers.
+// com.microsoft's GatherPacked and MatMulPacked: rows of a table in the block formats of GGUF, as real numbers, and
+// products with them.
 #include <clprim/context.hpp>
 #include <clprim/copy.hpp>
 #include <clprim/pointwise.hpp>
@@ -140,42 +141,89 @@ Value rows_within(const Call& call, std::int64_t count)
     return op("Where", {good, indices, none});
 }
 
-void gather_packed(Call& call)
+// Of the table that is that input, whose rows have K elements.
+const Format& format_of(const Call& call, std::size_t input)
 {
-    const Compose op(call);
     const std::int64_t id = call.attribute<std::int64_t>("packed_type"), size = call.attribute<std::int64_t>("K");
     const auto* format = std::ranges::find(formats, id, &Format::id);
     if (format == std::end(formats))
-        throw NotSupported(detail::concat("GatherPacked: packed_type ", id, " is none of 0, 1, 2, 6, 8, 13, 14, 20, 23 "
-                                          "and 30"));
-    const Dims& table = call.shape(0);
-    call.check(table.size() == 2 && call.type(0) == ElementType::uint8, "input 0 is ", name_of(call.type(0)), " ",
-               to_string(table), ", expected bytes [rows, bytes]");
+        throw NotSupported(detail::concat(call.node().op_type, ": packed_type ", id, " is none of 0, 1, 2, 6, 8, 13, "
+                                          "14, 20, 23 and 30"));
+    const Dims& table = call.shape(input);
+    call.check(table.size() == 2 && call.type(input) == ElementType::uint8, "input ", input, " is ",
+               name_of(call.type(input)), " ", to_string(table), ", expected bytes [rows, bytes]");
     call.check(size > 0 && size % format->elements == 0 && size / format->elements <= table[1] / format->bytes &&
                    table[1] == size / format->elements * format->bytes,
                "rows of ", table[1], " bytes do not hold ", size, " elements of packed_type ", id);
+    return *format;
+}
+
+void unpack_rows(Queue& queue, const Format& format, const Tensor& rows, const Tensor& numbers)
+{
+    if (numbers.numel() == 0)
+        return;
+    const std::int64_t blocks = numbers.numel() / format.elements;
+    const Blocks work{queue, rows.reshape({blocks, format.bytes}), numbers.reshape({blocks, format.elements})};
+    if (format.unpack)
+        format.unpack(work);
+    else
+        copy(queue, work.run(format.plain, 0, 1), work.numbers);
+}
+
+void gather_packed(Call& call)
+{
+    const Compose op(call);
+    const Format& format = format_of(call, 0);
+    const Dims& table = call.shape(0);
     const auto type = static_cast<ElementType>(call.integer_attribute("output_dtype", 16));
     call.check(type == ElementType::float32 || type == ElementType::float16 || type == ElementType::bfloat16,
                "output_dtype is ", name_of(type));
     Dims shape = call.shape(1);
     call.check(table[0] > 0 || shape.product() == 0, "the table has no rows");
-    shape.push_back(size);
+    shape.push_back(call.attribute<std::int64_t>("K"));
     const Tensor y = call.output_tensor(0, shape, type);
     if (y.numel() == 0)
         return;
-    const std::int64_t blocks = y.numel() / format->elements;
     const Tensor gathered = op("Gather", {call.input(0), rows_within(call, table[0])}, {{"axis", std::int64_t{0}}})
                                 .device(call.queue());
-    const Blocks work{call.queue(), gathered.reshape({blocks, format->bytes}),
-                      y.reshape({blocks, format->elements})};
-    if (format->unpack)
-        format->unpack(work);
-    else
-        copy(call.queue(), work.run(format->plain, 0, 1), work.numbers);
+    unpack_rows(call.queue(), format, gathered, y);
+}
+
+// Weights are made numbers of A's type, once where they never change.
+void matmul_packed(Call& call)
+{
+    const Compose op(call);
+    const Format& format = format_of(call, 1);
+    const std::int64_t n = call.attribute<std::int64_t>("N"), k = call.attribute<std::int64_t>("K");
+    call.check(n > 0 && call.shape(1)[0] == n, "B has ", call.shape(1)[0], " rows, expected ", n);
+    call.check(!call.shape(0).empty() && call.shape(0).back() == k, "A has shape ", to_string(call.shape(0)),
+               ", expected [..., ", k, "]");
+    call.check(!call.has(2), "global_scale is for formats of NVFP4, which are not supported");
+    const std::string activation = call.string_attribute("activation_type", "none");
+    const bool squares = activation == "relu2" || activation == "relu_squared", silu = activation == "silu";
+    call.check(squares || silu || activation == "none", "activation_type is '", activation,
+               "', expected none, relu2, relu_squared or silu");
+    const DataType type = storage_type(call.type(0));
+    const auto numbers = [&] {
+        const Tensor all = call.allocate({n, k}, type);
+        unpack_rows(call.queue(), format, call.contiguous(1), all);
+        return all;
+    };
+    Prepared* place = call.prepared(1);
+    const std::string key = detail::concat("packed ", format.id, " ", name_of(type));
+    const Tensor b = place ? place->get(call.queue(), key, numbers) : numbers();
+    const Value y = op("MatMul", {call.input(0), Value(b.transpose(0, 1))});
+    if (!squares && !silu)
+        return call.output(0, y);
+    const Tensor x = y.device(call.queue()), result = call.output_tensor(0, y.shape(), call.type(0));
+    if (x.numel())
+        pointwise(call.queue(), std::span(&x, 1), std::span(&result, 1), {},
+                  squares ? "T p = x0 > 0 ? x0 : 0; y0 = p * p;" : "y0 = x0 / (1 + exp(-x0));");
 }
 
 const OperatorRow contrib_packed_row_rows[] = {
     {"GatherPacked", 1, gather_packed, nullptr, microsoft},
+    {"MatMulPacked", 1, matmul_packed, nullptr, microsoft},
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ std::span<const OperatorRow> contrib_attention_operators();   // com.microsoft: 
 std::span<const OperatorRow> contrib_group_query_operators();   // com.microsoft: grouped queries, rotary embedding
 std::span<const OperatorRow> contrib_layer_operators();   // com.microsoft: embeddings, norms, channels-last images
 std::span<const OperatorRow> contrib_block_operators();   // com.microsoft: products with block-quantised weights
+std::span<const OperatorRow> contrib_fused_block_operators();   // com.microsoft: what is fused around them
+std::span<const OperatorRow> contrib_float_block_operators();   // com.microsoft: products with narrow floats in blocks
 std::span<const OperatorRow> contrib_gather_block_operators();   // com.microsoft: rows of block-quantised tables
 std::span<const OperatorRow> contrib_name_operators();    // com.microsoft: what ONNX has under other names
 std::span<const OperatorRow> contrib_quantized_operators();   // com.microsoft: quantised models
@@ -87,7 +89,7 @@ inline std::vector<std::span<const OperatorRow>> families()
             contrib_gate_operators(), contrib_transform_operators(), contrib_token_operators(),
             contrib_ngram_operators(), contrib_varlen_operators(), generation_operators(),
             beam_search_operators(), contrib_gather_block_operators(),
-            contrib_delta_net_operators()};
+            contrib_delta_net_operators(), contrib_fused_block_operators(), contrib_float_block_operators()};
 }
 
 }  // namespace clprim::onnx
