@@ -11,6 +11,7 @@
 
 #include "onnx/ops/compose.hpp"
 #include "onnx/ops/contrib.hpp"
+#include "onnx/ops/expert_weights.hpp"
 #include "onnx/ops/families.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -83,8 +84,8 @@ std::vector<Route> routes_of(const Call& call, std::int64_t tokens, std::size_t 
     return routes;
 }
 
-// Gate and linear half of rows: beside each other for each column, or one behind the other.
-Value gated(const Call& call, const Value& x, bool interleaved)
+// Gate and linear half of rows: beside each other for each column, or one behind the other; `gelu` rather than swish.
+Value gated(const Call& call, const Value& x, bool interleaved, bool gelu = false)
 {
     const Tensor rows = x.device(call.queue());
     const std::int64_t width = rows.size(1) / 2;
@@ -96,13 +97,20 @@ Value gated(const Call& call, const Value& x, bool interleaved)
         linear = gate;
         linear.offset += rows.stride(1);
     }
+    if (gelu) {
+        const Compose op(call);
+        return op("Mul", {op("Gelu", {Value(gate)}, {{"approximate", std::string("tanh")}}), Value(linear)});
+    }
     const Tensor inputs[] = {gate, linear}, y = call.allocate({rows.size(0), width}, rows.dtype);
     const std::array<Scalar, 3> numbers{call.float_attribute("activation_alpha", 1),
                                         call.float_attribute("activation_beta", 0),
                                         call.float_attribute("swiglu_limit", std::numeric_limits<float>::infinity())};
-    pointwise(call.queue(), inputs, std::span(&y, 1), numbers,
-              "T g = x0 > w2 ? w2 : x0; T l = x1 > w2 ? w2 : x1 < -w2 ? -w2 : x1;"
-              "y0 = g / (1 + exp(-w0 * g)) * (l + w1);");
+    const bool limited_after = call.integer_attribute("swiglu_limit_after_activation", 0) != 0;
+    const std::string code = std::string("T l = x1 > w2 ? w2 : x1 < -w2 ? -w2 : x1;") +
+                             (limited_after ? "T g = x0 / (1 + exp(-w0 * x0)); g = g > w2 ? w2 : g;"
+                                            : "T g = x0 > w2 ? w2 : x0; g = g / (1 + exp(-w0 * g));") +
+                             "y0 = g * (l + w1);";
+    pointwise(call.queue(), inputs, std::span(&y, 1), numbers, code);
     return Value(y);
 }
 
@@ -115,21 +123,15 @@ Value activated(const Call& call, const Value& x, const std::string& name)
         return op("Gelu", {x}, {{"approximate", std::string("tanh")}});
     if (name == "silu")
         return op("Mul", {x, op("Sigmoid", {x})});
-    if (name == "swiglu")
-        return gated(call, x, call.integer_attribute("swiglu_fusion", 0) == 1);
-    call.check(name == "identity", "activation_type is '", name, "', expected relu, gelu, silu, swiglu or identity");
+    if (name == "relu2") {
+        const Value positive = op("Relu", {x});
+        return op("Mul", {positive, positive});
+    }
+    if (name == "swiglu" || name == "geglu")
+        return gated(call, x, call.integer_attribute("swiglu_fusion", 0) == 1, name == "geglu");
+    call.check(name == "identity", "activation_type is '", name,
+               "', expected relu, relu2, gelu, silu, swiglu, geglu or identity");
     return x;
-}
-
-Value of_expert(const Call& call, std::size_t input, std::int64_t expert)
-{
-    if (!call.has(input))
-        return {};
-    const Tensor all = call.contiguous(input);
-    call.check(all.dim() > 1 && expert < all.size(0), "input ", input, " has shape ", to_string(all.shape),
-               ", which has no expert ", expert);
-    return Value(all.slice(0, expert, expert + 1)).reshaped(Dims(std::span<const std::int64_t>(all.shape).subspan(1)),
-                                                             call.queue());
 }
 
 // Layer `layer` (1, 2, 3) of an expert: x W^T + bias. `weights(layer, expert)` are [out, in].
@@ -160,8 +162,9 @@ struct Experts {
                  both.slice(1, hidden.shape()[1], 2 * hidden.shape()[1]));
             return layer(gated(call, join, false), 2, expert);
         }
-        call.check(name != "swiglu" || call.integer_attribute("swiglu_fusion", 0) != 0,
+        call.check((name != "swiglu" && name != "geglu") || call.integer_attribute("swiglu_fusion", 0) != 0,
                    "swiglu_fusion is 0 and there is no fc3");
+        call.check(name != "geglu" || !third, "geglu has no fc3");
         hidden = activated(call, hidden, name);
         if (third)
             hidden = op("Mul", {hidden, layer(x, 3, expert)});
@@ -173,8 +176,6 @@ template <class Weights>
 void mix(Call& call, const Experts<Weights>& experts, bool third, std::size_t given)
 {
     const Compose op(call);
-    call.check(call.integer_attribute("swiglu_limit_after_activation", 0) == 0,
-               "swiglu_limit_after_activation is not supported");
     const Dims shape = call.shape(0);
     call.check((shape.size() == 2 || shape.size() == 3) && shape.back() > 0, "input has shape ", to_string(shape),
                ", expected [tokens, size] or [batch, length, size]");
@@ -206,54 +207,10 @@ void mixture(Call& call)
     mix(call, Experts<decltype(weights)>{call, weights, {none, 3, 5, 7}}, call.has(6), none);
 }
 
-// ---- quantised experts ----
-
-// Inputs of a layer of QMoE: bytes, scales; zero points come behind all layers.
-struct QuantizedLayer {
-    std::size_t bytes, scales, zeros;
-    const char* bits;
-};
-constexpr QuantizedLayer quantized_layers[] = {{none, none, none, ""},
-                                               {2, 3, 11, "fc1_expert_weight_bits"},
-                                               {5, 6, 12, "fc2_expert_weight_bits"},
-                                               {8, 9, 13, "fc3_expert_weight_bits"}};
-
-// [out, in] in float32.
-Value dequantized_expert(const Call& call, std::size_t layer, std::int64_t expert)
-{
-    const QuantizedLayer& at = quantized_layers[layer];
-    const std::int64_t bits = call.integer_attribute(at.bits, call.integer_attribute("expert_weight_bits", 4));
-    call.check(bits == 2 || bits == 4 || bits == 8, "weights of ", bits, " bits are not supported");
-    const Tensor packed = of_expert(call, at.bytes, expert).device(call.queue());
-    call.check(packed.dim() == 2 && packed.dtype == DataType::uint8 && call.has(at.scales), "fc", layer,
-               " has no bytes [experts, out, in] or no scales");
-    const Tensor bytes = unpacked(call, packed, bits), scales = of_expert(call, at.scales, expert).device(call.queue());
-    const std::int64_t out = bytes.size(0), in = bytes.size(1), blocks = scales.dim() == 2 ? scales.size(1) : 1;
-    call.check(scales.size(0) == out && blocks > 0 && in % blocks == 0, "scales of fc", layer, " have shape ",
-               to_string(scales.shape), " for weights ", to_string(bytes.shape));
-    const Tensor whole = call.allocate({out, blocks, in / blocks}, DataType::float32);
-    std::vector<Tensor> inputs{bytes.reshape(whole.shape), scales.reshape({out, blocks, 1})};
-    if (call.has(at.zeros)) {
-        const Tensor zeros = unpacked(call, of_expert(call, at.zeros, expert).device(call.queue()), bits);
-        const bool by_block = zeros.dim() == 2;
-        call.check(by_block ? zeros.size(0) == out && zeros.size(1) >= blocks : zeros.size(0) >= out && blocks == 1,
-                   "zero points of fc", layer, " have shape ", to_string(zeros.shape), " for weights ",
-                   to_string(bytes.shape));
-        const Tensor each = by_block ? zeros.slice(1, 0, blocks) : zeros.slice(0, 0, out);
-        inputs.push_back({each.memory, each.offset, each.dtype, {out, blocks, 1},
-                          {each.stride(0), by_block ? each.stride(1) : 0, 0}});
-    }
-    pointwise(call.queue(), inputs, std::span(&whole, 1), std::array{Scalar(std::int64_t{1} << (bits - 1))},
-              inputs.size() == 3 ? "y0 = ((T)x0 - (T)x2) * x1;" : "y0 = ((T)x0 - w0) * x1;");
-    return Value(whole.reshape({out, in}));
-}
-
 void quantized_mixture(Call& call)
 {
-    const std::string type = call.string_attribute("quant_type", "int");
-    call.check(type == "int", "quant_type is '", type, "', expected int");
     const auto weights = [&](std::size_t layer, std::int64_t expert) {
-        return dequantized_expert(call, layer, expert);
+        return quantized_expert(call, layer, expert);
     };
     mix(call, Experts<decltype(weights)>{call, weights, {none, 4, 7, 10}}, call.has(8), 14);
 }
