@@ -1,6 +1,7 @@
 // com.microsoft's products with weights of narrow floats in blocks: MatMulBlockQuantizedFp8Weight,
 // MatMulBlockQuantizedFp4Weight.
 #include <algorithm>
+#include <functional>
 
 #include <clprim/context.hpp>
 
