@@ -127,7 +127,8 @@ void multiply_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, cons
     // One for each core where weights are few, since each makes x numbers once more; more where there is work to
     // balance.
     const std::int64_t cores = std::max<std::int64_t>(1, queue.device().compute_units);
-    const std::int64_t items = detail::round_up(std::clamp<std::int64_t>(w.values.numel() >> 20, cores, 4 * cores), cores);
+    const std::int64_t items =
+        detail::round_up(std::clamp<std::int64_t>(w.values.numel() >> 20, cores, 4 * cores), cores);
     const std::int64_t item = detail::divide_up(w.outputs(), items);
     // One stream of memory to a core keeps fewer lines on the way than Xeons with AMX need (two cores, weights beyond
     // the caches: 16 GB/s, and 28 by four streams that are asked for ahead); measured on others one does.
