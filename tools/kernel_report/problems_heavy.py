@@ -53,6 +53,9 @@ def gemv() -> Iterator[Problem]:
                           0)
         yield Problem(f"gemv: {dtype} 16 rows times 4096x4096",
                       lambda dtype=dtype: empty(16, 4096, dtype=dtype) @ empty(4096, 4096, dtype=dtype), 0)
+    yield Problem("gemv: float32 8 rows of odd sizes 8x1001x999", lambda: empty(8, 999) @ empty(1001, 999).t(), 0)
+    yield Problem("gemv: int64 4 rows times 512x512",
+                  lambda: empty(4, 512, dtype="int64") @ empty(512, 512, dtype="int64"))
 
 
 def low_bit() -> Iterator[Problem]:
@@ -250,6 +253,10 @@ def other_attention() -> Iterator[Problem]:
         yield Problem(f"attention: forward {dtype} D {size} masked 2x12x512", lambda d=dtype, s=size: attend(
             *(heads(12, 512, s, d) for _ in range(3)), attn_mask=empty(512, 512, dtype=d)))
     yield Problem("attention: forward float32 D 256 2x8x512", lambda: attend(*(heads(8, 512, 256) for _ in range(3))))
+    yield Problem("attention: forward float16 D 64 with dropout 2x8x512",
+                  lambda: attend(*(heads(8, 512, 64, "float16") for _ in range(3)), dropout_p=0.1))
+    yield Problem("attention: forward float32 D 256, 1 of 2000",
+                  lambda: attend(heads(8, 1, 256), heads(8, 2000, 256), heads(8, 2000, 256)))
     for queries in (512, 1):
         yield Problem(f"attention: forward float16 D 128, 32 heads on 8, {queries} of 2000", lambda n=queries: attend(
             heads(32, n, 128, "float16"), heads(8, 2000, 128, "float16"), heads(8, 2000, 128, "float16"),

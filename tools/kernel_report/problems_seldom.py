@@ -19,6 +19,8 @@ def losses() -> Iterator[Problem]:
                   lambda: F.multilabel_margin_loss(empty(4096, 100), integers(4096, 100)))
     yield Problem("loss: multilabel margin backward, float32, 4096x100", backward(
         lambda x: F.multilabel_margin_loss(x, integers(4096, 100)), lambda: [empty(4096, 100, grad=True)]))
+    yield Problem("loss: binary cross entropy, float32, 1M",
+                  lambda: F.binary_cross_entropy(empty(1 << 20), empty(1 << 20)), 4)
     yield Problem("loss: nll backward of images, float32, 8x21x64x64", backward(
         lambda x: F.nll_loss(x, integers(8, 64, 64)), lambda: [empty(8, 21, 64, 64, grad=True)]), 4)
     yield Problem("loss: nll of each, float32, 4096x1000",

@@ -97,6 +97,7 @@ def sums() -> Iterator[Problem]:
     yield Problem("sum: cumprod of rows, float32, 4096x1000", lambda: empty(4096, 1000).cumprod(1), 4)
     yield Problem("sum: logcumsumexp of rows, float32, 4096x1000", lambda: empty(4096, 1000).logcumsumexp(1), 4)
     yield Problem("sum: cummax of rows, float32, 4096x1000", lambda: empty(4096, 1000).cummax(1), 4)
+    yield Problem("sum: cummax of rows, boolean, 4096x1000", lambda: empty(4096, 1000, dtype="bool").cummax(1), 8)
 
 
 def softmax() -> Iterator[Problem]:

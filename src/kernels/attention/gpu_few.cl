@@ -22,7 +22,9 @@
 #define PARTS (ITEMS / QUADS)
 #define TEAM (ITEMS / ROWS)             // work-items that share a row's scores
 #define SYNCHRONIZE barrier(CLK_LOCAL_MEM_FENCE)
-#if ALIGNED || !defined(cl_intel_subgroups)
+#if ALIGNED && HEAD > 128 && ROWS == 1 && defined(cl_intel_subgroups)   // all loads of a line at once would be spilled
+#define EACH_QUAD_OF_KEYS _Pragma("unroll 4")
+#elif ALIGNED || !defined(cl_intel_subgroups)
 #define EACH_QUAD_OF_KEYS _Pragma("unroll")
 #else   // quads of several loads each, of which Intel's compiler would spill the addresses
 #define EACH_QUAD_OF_KEYS _Pragma("unroll 2")

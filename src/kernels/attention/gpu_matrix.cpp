@@ -37,6 +37,8 @@ Tile tile_of(MatrixEngineChoice engine, const Attention& p, bool large)
     case MatrixEngine::wmma:     // places of a mask would spill sums
         return with({8, 1, small_head ? 64 : 32, true, 2, !small_head && p.mask.defined()});
     case MatrixEngine::wmma12: return with({8, 1, small_head ? 64 : 32, true});
+    case MatrixEngine::mma75:    // dropout would spill
+        return with(small_head ? Tile{4, 2, 32, true, 2, p.dropout > 0} : Tile{8, 1, 32, true});
     default: return with(small_head ? Tile{4, 2, 32, true} : Tile{8, 1, 32, true});
     }
 }

@@ -222,8 +222,12 @@ namespace {
 
 // Rows of a work-group. Intel's GPUs before Xe-HPC and Xe2 have half the registers, and on those its compiler spills
 // sums of two columns; places of single elements take some.
-std::int64_t dot_rows(std::int64_t m, bool in_quads, bool b_along_k, const Device& device)
+std::int64_t dot_rows(const GemmProblem& problem, bool in_quads, bool b_along_k, const Device& device)
 {
+    const std::int64_t m = problem.m;
+    // Intel's GPUs multiply 64 bits in pieces, which take registers.
+    if (problem.dtype == DataType::int64 && (has_eights(device) || spilling_sub_group(device) != 0))
+        return b_along_k && m > 1 && m <= 4 ? 4 : 1;
     const bool narrow = has_eights(device) || (b_along_k && spilling_sub_group(device) != 0);
     const std::int64_t most = narrow || !in_quads ? 8 : 16;
     for (const std::int64_t rows : {1, 4, 8})
@@ -244,13 +248,17 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
                                  : in_groups(4, tensors.b, problem.n, problem.b.column, problem.b.row, problem.b.batch);
     const bool a_quads = in_groups(4, tensors.a, problem.k, problem.a.column, problem.m == 1 ? 0 : problem.a.row,
                                    problem.a.batch);
-    const std::int64_t rows = dot_rows(problem.m, aligned && a_quads, along_k, queue.device());
+    const std::int64_t rows = dot_rows(problem, aligned && a_quads, along_k, queue.device());
     const std::int64_t columns = !along_k ? 4 * side : rows > 4 ? 2 * side : side;
     // Sums of many rows and addresses of single elements of several rows take registers.
     const int sub_group = rows > 4 || (rows > 1 && !aligned) ? spilling_sub_group(queue.device()) : 0;
+    // Two groups on a core of NVIDIA's; not where so few registers would be spilled.
+    const std::size_t element = size_of(problem.dtype);
+    const bool limited = rows == 8 && on_nvidia(queue.device()) &&
+                         ((aligned && a_quads) || element == 2 || (element == 4 && along_k));
     const std::string options =
         gemm_options(problem.dtype) + (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "") +
-        (rows == 8 && aligned && a_quads && on_nvidia(queue.device()) ? " -cl-nv-maxrregcount=128" : "") +
+        (limited ? " -cl-nv-maxrregcount=128" : "") +
         fmt::format(" -DB_ALONG_K={:d} -DALIGNED={:d} -DA_QUADS={:d} -DOFFSET={} -DROWS={}", along_k, aligned, a_quads,
                     offset_type(problem), rows);
     const Program& program = queue.context().program("kernels/gemm/gpu_dot.cl", options);

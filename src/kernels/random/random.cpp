@@ -114,7 +114,8 @@ void random_integers(Queue& queue, const Tensor& out, std::int64_t base, std::ui
         return;
     Kernel& kernel =
         queue.context().program("kernels/random/integers.cl", dtype_option("OUT", out.dtype)).kernel("integers");
-    queue.launch(kernel, blocks(n, 2), out, n, cl_long(base), cl_ulong(range), cl_ulong(state.seed),
+    const cl_ulong reciprocal = range ? ~cl_ulong(0) / range : 0;
+    queue.launch(kernel, blocks(n, 2), out, n, cl_long(base), cl_ulong(range), reciprocal, cl_ulong(state.seed),
                  cl_ulong(state.offset));
 }
 

@@ -78,9 +78,10 @@ constexpr std::string_view extreme_finish = "y0 = s.value; y1 = s.index;";
 
 constexpr const char* outside_of_unit = "all elements of input should be between 0 and 1, and those of target";
 
-// Times a factor: a weight may be no number itself, which is no error.
+// Times a factor: a weight may be no number itself, which is no error. Not bool: a structure with one lies in private
+// memory on Intel's GPUs.
 #define CROSS_ENTROPIES(factor, finish)                                                                                \
-    {"T sum; bool bad;", "s.sum = 0; s.bad = false;",                                                                  \
+    {"T sum; int bad;", "s.sum = 0; s.bad = 0;",                                                                       \
      "s.bad |= !(x0 >= 0 && x0 <= 1 && x1 >= 0 && x1 <= 1);"                                                           \
      " s.sum += ((x1 - 1) * fmax(log1p(-x0), (T)-100) - x1 * clamped_log(x0))" factor ";",                             \
      "s.sum += other.sum; s.bad |= other.bad;",                                                                        \

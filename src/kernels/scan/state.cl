@@ -2,7 +2,19 @@
 // -DT=dtype -DSCAN_sum|product|log_sum_exp|largest|smallest [-DCOMPLEX]
 // [-DCOMPENSATED or -DIN_DOUBLE: sums of less than float64 in more than their own digits]
 // [-DSCALED: products as a mantissa and an exponent, so that none overflows of parts of a line whose whole does not]
-#if defined(IN_DOUBLE) && defined(COMPLEX)
+#if defined(CLPRIM_DEVICE_GPU) && (defined(SCAN_largest) || defined(SCAN_smallest))
+#define SMALL_boolean 1
+#define SMALL_int8 1
+#define SMALL_uint8 1
+#define SMALL_int16 1
+#define SMALL_uint16 1
+#define SMALL CLPRIM_CAT(SMALL_, T)
+#endif
+#if SMALL   // structures with less than 32 bits lie in private memory
+typedef int value_t;
+#define WIDEN(v) (v)
+#define NARROW(v) ((compute_t(T))(v))
+#elif defined(IN_DOUBLE) && defined(COMPLEX)
 typedef double2 value_t;
 #define WIDEN(v) convert_double2(v)
 #define NARROW(v) convert_float2(v)

@@ -74,7 +74,9 @@ private:
     std::string device_options() const
     {
         const int sub_group = spilling_sub_group(queue_.device());
-        return sub_group ? concat(" -DSUB_GROUP=", sub_group) : "";
+        // Two groups on a core of Turing, where a few registers more would leave one.
+        return sub_group ? concat(" -DSUB_GROUP=", sub_group)
+                         : on_nvidia(queue_.device()) ? " -cl-nv-maxrregcount=128" : "";
     }
     void run_pass(int pass)
     {
