@@ -172,6 +172,8 @@ def mathematics() -> Iterator[Problem]:
                   lambda: torch.fft.irfft(empty(16, 65537, dtype="complex64")))
     yield Problem("fft: complex64, 4x256x64, dim 1",
                   lambda: torch.fft.fft(empty(4, 256, 64, dtype="complex64"), dim=1))
+    yield Problem("fft: complex64, 4x70x64, dim 1",
+                  lambda: torch.fft.fft(empty(4, 70, 64, dtype="complex64"), dim=1))
     yield Problem("linalg: eig, float32, 4x32x32", lambda: linalg.eig(empty(4, 32, 32)))
     yield Problem("linalg: eigh, complex64, 4x32x32", lambda: linalg.eigh(empty(4, 32, 32, dtype="complex64")))
     yield Problem("linalg: ldl_factor, float32, 4x33x33", lambda: linalg.ldl_factor_ex(empty(4, 33, 33)))

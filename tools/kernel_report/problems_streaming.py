@@ -83,6 +83,8 @@ def sums() -> Iterator[Problem]:
                       lambda d=dtype: empty(32, 64, 56, 56, dtype=d).sum((0, 2, 3)), size)
     yield Problem("sum: amax of rows, float32, 4096x4096", lambda: empty(4096, 4096).amax(1), 4)
     yield Problem("sum: argmax of rows, float32, 4096x4096", lambda: empty(4096, 4096).argmax(1), 4)
+    yield Problem("sum: max of rows and its place, uint8, 4096x4096",
+                  lambda: empty(4096, 4096, dtype="uint8").max(1), 1)
     yield Problem("sum: variance of rows, float32, 4096x4096", lambda: empty(4096, 4096).var(1), 4)
     yield Problem("sum: norm, float32, 16M", lambda: empty(4096, 4096).norm(), 4)
     yield Problem("sum: rows, float32, 65536x128", lambda: empty(65536, 128).sum(1), 4)

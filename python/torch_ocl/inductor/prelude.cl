@@ -130,9 +130,14 @@ CLPRIM_MOMENTS(double)
 #endif
 
 // The extreme and where it is: the first of equals, and the first NaN before everything.
-#define CLPRIM_EXTREME_PLACE(S)                                                                                       \
+#ifdef CLPRIM_DEVICE_GPU   // where structures with less than 32 bits lie in private memory
+#define CLPRIM_KEPT(S) int
+#else
+#define CLPRIM_KEPT(S) S
+#endif
+#define CLPRIM_EXTREME_PLACE(S, KEPT)                                                                                 \
     typedef struct {                                                                                                  \
-        S value;                                                                                                      \
+        KEPT value;                                                                                                   \
         long index;                                                                                                   \
     } place_##S;                                                                                                      \
     static inline place_##S place_max_##S(place_##S s, place_##S other)                                               \
@@ -153,16 +158,16 @@ CLPRIM_MOMENTS(double)
         s.index = better ? other.index : s.index;                                                                     \
         return s;                                                                                                     \
     }
-CLPRIM_EXTREME_PLACE(bool)
-CLPRIM_EXTREME_PLACE(char)
-CLPRIM_EXTREME_PLACE(uchar)
-CLPRIM_EXTREME_PLACE(short)
-CLPRIM_EXTREME_PLACE(ushort)
-CLPRIM_EXTREME_PLACE(int)
-CLPRIM_EXTREME_PLACE(uint)
-CLPRIM_EXTREME_PLACE(long)
-CLPRIM_EXTREME_PLACE(ulong)
-CLPRIM_EXTREME_PLACE(float)
+CLPRIM_EXTREME_PLACE(bool, CLPRIM_KEPT(bool))
+CLPRIM_EXTREME_PLACE(char, CLPRIM_KEPT(char))
+CLPRIM_EXTREME_PLACE(uchar, CLPRIM_KEPT(uchar))
+CLPRIM_EXTREME_PLACE(short, CLPRIM_KEPT(short))
+CLPRIM_EXTREME_PLACE(ushort, CLPRIM_KEPT(ushort))
+CLPRIM_EXTREME_PLACE(int, int)
+CLPRIM_EXTREME_PLACE(uint, uint)
+CLPRIM_EXTREME_PLACE(long, long)
+CLPRIM_EXTREME_PLACE(ulong, ulong)
+CLPRIM_EXTREME_PLACE(float, float)
 #ifdef CLPRIM_FP64
-CLPRIM_EXTREME_PLACE(double)
+CLPRIM_EXTREME_PLACE(double, double)
 #endif

@@ -80,6 +80,10 @@ struct Line {
         if (across)   // neighbours move what lies together
             team = std::min(team, std::max(most / std::min(fits, 16u), 1u));
         lines = std::min(fits, std::max((across ? most : 128u) / team, 1u));
+        // Cores of Turing have 64 KiB for groups that may take 48: two smaller ones are more work-items.
+        constexpr std::size_t half = 32768;
+        if (lines > 1 && lines * bytes > half && device.local_memory < 2 * half)
+            lines /= 2;
     }
     bool fits() const { return !radices.empty(); }
 

@@ -250,8 +250,9 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
                                    problem.a.batch);
     const std::int64_t rows = dot_rows(problem, aligned && a_quads, along_k, queue.device());
     const std::int64_t columns = !along_k ? 4 * side : rows > 4 ? 2 * side : side;
-    // Sums of many rows and addresses of single elements of several rows take registers.
-    const int sub_group = rows > 4 || (rows > 1 && !aligned) ? spilling_sub_group(queue.device()) : 0;
+    // Sums of many rows, addresses of single elements of several rows and products of 64 bits take registers.
+    const bool many = rows > 4 || (rows > 1 && !aligned) || problem.dtype == DataType::int64;
+    const int sub_group = many ? spilling_sub_group(queue.device()) : 0;
     // Two groups on a core of NVIDIA's; not where so few registers would be spilled.
     const std::size_t element = size_of(problem.dtype);
     const bool limited = rows == 8 && on_nvidia(queue.device()) &&

@@ -68,6 +68,20 @@ unsigned bytes_of(std::string_view plain)
            : is("long", "ulong", "double") ? 8 : 0;
 }
 
+// The fields of a state. On GPUs those of less than 32 bits would put the structure into private memory.
+std::string state_text(std::string_view state, DataType common, bool cpu)
+{
+    const bool small = size_of(common) < 4 && !is_floating_point(common) && !is_complex(common);
+    std::string fields;
+    bool widened = false;
+    const bool plain = visit_fields(state, [&](std::string_view type, std::string_view name) {
+        const bool widens = type == "bool" || (small && type == "T");
+        widened |= widens;
+        fields += concat(widens ? "int" : type, ' ', name, "; ");
+    });
+    return !cpu && plain && widened ? fields : std::string(state);
+}
+
 std::string interleave_text(const ReduceCode& code, DataType common, unsigned together)
 {
     std::string fields;
@@ -147,7 +161,7 @@ std::string program_text(const Call& call, const TextRequest& request)
                    call.unit_reduced, " >> (k) & 1)) || ((d) == REDUCED_RANK && (", call.unit_kept,
                    " >> (k) & 1)) ? 1 : (g)->stride[d][k])\n");
     text += include_text("kernels/pointwise/geometry.cl");
-    text += concat("typedef struct { ", request.code.state,
+    text += concat("typedef struct { ", state_text(request.code.state, request.common, cpu),
                    " } state_t;\nstatic inline state_t init()\n{\n    state_t s;\n    ", request.code.init,
                    "\n    return s;\n}\nstatic inline state_t combine(state_t s, state_t other)\n{\n    ",
                    request.code.combine, "\n    return s;\n}\n");
