@@ -195,8 +195,8 @@ def test_special_numbers(rng):
 @pytest.mark.parametrize("op", ["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint32])
 def test_reductions(op, dtype, rng):
-    x = values(rng, (3, 4, 5, 2), dtype, 0.1, 2) if np.issubdtype(dtype,
-                                                                  np.floating) else rng.integers(1, 5, (3, 4, 5, 2)).astype(dtype)
+    real = np.issubdtype(dtype, np.floating)
+    x = values(rng, (3, 4, 5, 2), dtype, 0.1, 2) if real else rng.integers(1, 5, (3, 4, 5, 2)).astype(dtype)
     wide = x.astype(np.float64)
     f = {"Sum": np.sum, "Mean": np.mean, "Prod": np.prod, "Max": np.max, "Min": np.min,
          "L1": lambda v, **k: np.sum(np.abs(v), **k), "L2": lambda v, **k: np.sqrt(np.sum(v * v, **k)),
@@ -220,6 +220,32 @@ def test_reductions(op, dtype, rng):
     close(run("Reduce" + op, [x], 18, noop_with_empty_axes=1), f(wide[None], axis=0).astype(dtype)
           if np.issubdtype(dtype, np.floating)
           else np.asarray(f(wide[None], axis=0)).astype(dtype))
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("op", ["Sum", "Mean", "Prod", "Max", "Min", "L1", "SumSquare"])
+def test_reductions_of_one_element(op, keep, rng):
+    """As they lie and in another order."""
+    f = {"L1": lambda v, **k: np.sum(np.abs(v), **k), "SumSquare": lambda v, **k: np.sum(v * v, **k),
+         "Mean": np.mean, "Sum": np.sum, "Prod": np.prod, "Max": np.max, "Min": np.min}[op]
+    for shape, axes in (((3, 1, 4), (1,)), ((1, 1), (0, 1)), ((1, 5, 1), (-1, 0)), ((1, 5, 1), (2,)),
+                        ((1, 0, 1), (0, 2))):
+        x = values(rng, shape, np.float32)
+        x.flat[:1] = np.nan
+        order = list(range(len(shape)))[::-1]
+        nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=order)]
+        nodes += [helper.make_node("Reduce" + op, [name, "axes"], [to], keepdims=keep) for name, to in ("xy", "tz")]
+        graph = helper.make_graph(nodes, "reductions", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"],
+                                  [numpy_helper.from_array(np.array(axes, np.int64), "axes")])
+        session = clprim.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)],
+                                                   ir_version=10).SerializeToString())
+        for _ in range(3):
+            results = session.run({"x": x})
+            for got, v in (results["y"], x), (results["z"], x.transpose(order)):
+                want = f(v, axis=axes, keepdims=bool(keep))
+                assert got.shape == want.shape
+                np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])

@@ -20,15 +20,16 @@ struct ReductionRow {
     const char* name;
     const char* row;
     const char* integer_row;                 // null: `row` in floating point
+    bool keeps_one = false;                  // that of one element is the element
     unsigned accepts = numbers;
 };
 
 constexpr ReductionRow reductions[] = {
-    {"ReduceSum", "sum", "sum"},
-    {"ReduceMean", "mean", "mean_integer"},
-    {"ReduceProd", "prod", "prod"},
-    {"ReduceMax", "amax", "amax", any_real},
-    {"ReduceMin", "amin", "amin", any_real},
+    {"ReduceSum", "sum", "sum", true},
+    {"ReduceMean", "mean", "mean_integer", true},
+    {"ReduceProd", "prod", "prod", true},
+    {"ReduceMax", "amax", "amax", true, any_real},
+    {"ReduceMin", "amin", "amin", true, any_real},
     {"ReduceL1", "norm1", "norm1_integer"},
     {"ReduceL2", "norm2", nullptr},
     {"ReduceSumSquare", "sum_of_squares", "sum_of_squares_integer"},
@@ -59,12 +60,29 @@ void run_reduction(Queue& queue, std::string_view row, const Tensor& x, std::spa
     reduce(queue, reduce_row(row), {{&input, 1}, outputs, scalars, common});
 }
 
+// x without the axes that are reduced, each of one element, or with them.
+Tensor without_axes(const Tensor& x, const std::vector<bool>& over, bool keep)
+{
+    Tensor result = x;
+    result.shape = result.strides = {};
+    for (std::size_t d = 0; d < x.dim(); ++d)
+        if (keep || !over[d]) {
+            result.shape.push_back(x.size(d));
+            result.strides.push_back(x.stride(d));
+        }
+    return result;
+}
+
 void reduction(Call& call)
 {
     const ReductionRow& row = *std::ranges::find(reductions, call.node().op_type, &ReductionRow::name);
     check_type(call, 0, row.accepts);
-    const auto sizes = reduced_shape(call.shape(0), reduced_axes(call), call.integer_attribute("keepdims", 1));
+    const std::vector<bool> over = reduced_axes(call);
+    const bool keep = call.integer_attribute("keepdims", 1);
+    const auto sizes = reduced_shape(call.shape(0), over, keep);
     const Tensor x = call.tensor(0);
+    if (row.keeps_one && sizes.kept == x.shape)   // a launch for nothing
+        return call.output(0, Value(without_axes(x, over, keep)));
     DataType common = x.dtype;
     const bool real = is_floating_point(x.dtype);
     if (!real && !row.integer_row)
