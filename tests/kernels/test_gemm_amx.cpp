@@ -40,6 +40,12 @@ Cut cut(detail::AmxPanelsPlace place, std::int64_t k, std::int64_t splits, bool 
     return one;
 }
 
+const detail::GemmImplementation& named(std::string_view name)
+{
+    const auto list = detail::gemm_implementations();
+    return *std::ranges::find(list, name, &detail::GemmImplementation::name);
+}
+
 // Calls check(cut, case) for all of them.
 template <class Check>
 void each_cut(Check&& check)
@@ -62,6 +68,34 @@ TEST_F(GemmAmx, EveryCutGivesTheSame)
         for (const DataType type : {DataType::float16, DataType::bfloat16})
             check(one, c, Order::columns, Order::rows, Order::rows, type, 1, 1);
     });
+}
+
+// Few rows by columns that are read where they lie, also the other way round, columns that end within a tile of k, and
+// the last ones that share a tile with others.
+TEST_F(GemmAmx, FewRows)
+{
+    for (const Case& c : {Case{1, 5, 16, 32}, Case{1, 16, 33, 95}, Case{2, 17, 100, 64}, Case{1, 32, 250, 1000},
+                          Case{3, 2, 47, 130}, Case{1, 24, 4100, 40}, Case{1, 49, 8, 160}, Case{2, 64, 31, 99}}) {
+        for (const Order order : {Order::rows, Order::columns, Order::spread})
+            check(named("cpu_amx_rows"), c, Order::rows, Order::columns, order, DataType::bfloat16, 1, 0);
+        check(named("cpu_amx_rows"), c, Order::rows, Order::columns, Order::rows, DataType::bfloat16, -2, 1);
+    }
+    const auto rejects = [](std::int64_t m, std::int64_t n, std::int64_t k, Order a, Order b, DataType type) {
+        std::mt19937 random(1);
+        GemmProblem problem;
+        problem.m = m, problem.n = n, problem.k = k;
+        problem.dtype = type;
+        problem.a = make(1, m, k, a, random, type).layout, problem.b = make(1, k, n, b, random, type).layout;
+        problem.c = {n, 1, 0};
+        return named("cpu_amx_rows").rejects(problem, queue().device()).has_value();
+    };
+    EXPECT_FALSE(rejects(8, 64, 64, Order::rows, Order::columns, DataType::bfloat16));
+    EXPECT_TRUE(rejects(8, 64, 64, Order::columns, Order::columns, DataType::bfloat16));
+    EXPECT_TRUE(rejects(8, 64, 64, Order::rows, Order::rows, DataType::bfloat16));
+    EXPECT_TRUE(rejects(8, 64, 64, Order::rows, Order::columns, DataType::float16));
+    EXPECT_TRUE(rejects(33, 64, 64, Order::rows, Order::columns, DataType::bfloat16));
+    EXPECT_TRUE(rejects(8, 15, 64, Order::rows, Order::columns, DataType::bfloat16));
+    EXPECT_TRUE(rejects(32, 64, 1 << 20, Order::rows, Order::columns, DataType::bfloat16));
 }
 
 // The same cuts by vectors of bfloat16, which stand in for tile registers.
@@ -87,11 +121,7 @@ TEST_F(GemmBfloat16, EveryCutGivesTheSame)
     });
 }
 
-const detail::GemmImplementation& rows_in_place()
-{
-    const auto list = detail::gemm_implementations();
-    return *std::ranges::find(list, std::string_view("cpu_bfloat16_rows"), &detail::GemmImplementation::name);
-}
+const detail::GemmImplementation& rows_in_place() { return named("cpu_bfloat16_rows"); }
 
 // Rows that are read where they lie or packed, results of every layout and either way round.
 TEST_F(GemmBfloat16, RowsOfEveryOrder)

@@ -17,6 +17,7 @@ std::span<const GemmImplementation> gemm_implementations()
 {
     static const GemmImplementation list[] = {
         {"cpu_small", cpu_small_rejects, cpu_small},
+        {"cpu_amx_rows", cpu_amx_rows_rejects, cpu_amx_rows, true, cpu_amx_rows_advises_against},
         {"cpu_dot", cpu_dot_rejects, cpu_dot},
         {"cpu_amx", cpu_amx_rejects, cpu_amx, true, cpu_amx_advises_against},
         {"cpu_bfloat16_rows", cpu_bfloat16_rows_rejects, cpu_bfloat16_rows, true, cpu_bfloat16_rows_advises_against},

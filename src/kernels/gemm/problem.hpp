@@ -74,6 +74,9 @@ inline Rejection cpu_vectors_reject(const GemmProblem& problem, const Device& de
 
 Rejection reference_rejects(const GemmProblem&, const Device&);
 void reference(Queue&, const GemmProblem&, const GemmTensors&);
+Rejection cpu_amx_rows_rejects(const GemmProblem&, const Device&);
+Rejection cpu_amx_rows_advises_against(const GemmProblem&, const Device&);
+void cpu_amx_rows(Queue&, const GemmProblem&, const GemmTensors&);
 Rejection cpu_amx_rejects(const GemmProblem&, const Device&);
 Rejection cpu_amx_advises_against(const GemmProblem&, const Device&);
 void cpu_amx(Queue&, const GemmProblem&, const GemmTensors&);
