@@ -75,7 +75,8 @@ TEST_F(GemmAmx, EveryCutGivesTheSame)
 TEST_F(GemmAmx, FewRows)
 {
     for (const Case& c : {Case{1, 5, 16, 32}, Case{1, 16, 33, 95}, Case{2, 17, 100, 64}, Case{1, 32, 250, 1000},
-                          Case{3, 2, 47, 130}, Case{1, 24, 4100, 40}, Case{1, 49, 8, 160}, Case{2, 64, 31, 99}}) {
+                          Case{3, 2, 47, 130}, Case{1, 24, 4100, 40}, Case{1, 49, 8, 160}, Case{2, 64, 31, 99},
+                          Case{1, 100, 150, 70}, Case{1, 128, 160, 64}}) {
         for (const Order order : {Order::rows, Order::columns, Order::spread})
             check(named("cpu_amx_rows"), c, Order::rows, Order::columns, order, DataType::bfloat16, 1, 0);
         check(named("cpu_amx_rows"), c, Order::rows, Order::columns, Order::rows, DataType::bfloat16, -2, 1);
@@ -93,7 +94,7 @@ TEST_F(GemmAmx, FewRows)
     EXPECT_TRUE(rejects(8, 64, 64, Order::columns, Order::columns, DataType::bfloat16));
     EXPECT_TRUE(rejects(8, 64, 64, Order::rows, Order::rows, DataType::bfloat16));
     EXPECT_TRUE(rejects(8, 64, 64, Order::rows, Order::columns, DataType::float16));
-    EXPECT_TRUE(rejects(33, 64, 64, Order::rows, Order::columns, DataType::bfloat16));
+    EXPECT_TRUE(rejects(129, 150, 64, Order::rows, Order::columns, DataType::bfloat16));
     EXPECT_TRUE(rejects(8, 15, 64, Order::rows, Order::columns, DataType::bfloat16));
     EXPECT_TRUE(rejects(32, 64, 1 << 20, Order::rows, Order::columns, DataType::bfloat16));
 }

@@ -1,6 +1,7 @@
-// Products of 2 to 32 rows of bfloat16 with a matrix whose columns lie along k (a linear layer of a small batch) on
+// Products of 2 to 128 rows of bfloat16 with a matrix whose columns lie along k (a linear layer of a small batch) on
 // CPUs with tile registers (amx_tiles.cl), bound by the reading of B: sixteen of its columns are rows of a tile where
-// they lie, 32 k at a time, and A, turned into tiles once by each work-item, is what they are multiplied with.
+// they lie, 32 k at a time, and A, turned into tiles once by each work-item, is what they are multiplied with, 32 rows
+// at a time: for those behind the first 32, columns of B are read from a cache.
 //
 //     B': 16 columns x 32 k        A': 16 pairs of k x 16 rows        sums: [column][row]
 //
@@ -80,42 +81,48 @@ void multiply(const __global storage_t(X)* a, ulong a_offset, const __global sto
     b += b_offset + batch * p.b.batch;
     c += c_offset + batch * p.c.batch;
     d += d_offset + batch * p.d.batch;
+    const long row_tiles = (p.m + ROW_TILES * SIDE - 1) / (ROW_TILES * SIDE) * ROW_TILES;
     for (long block = 0; block < blocks; ++block)
-        for (long i = 0; i < ROW_TILES; ++i)
+        for (long i = 0; i < row_tiles; ++i)
             turn_columns_to_local(a + i * SIDE * p.a.row + block * DEPTH, p.a.row, p.m - i * SIDE,
-                                  p.k - block * DEPTH, rows + (block * ROW_TILES + i) * (TILE / 4));
+                                  p.k - block * DEPTH, rows + (block * row_tiles + i) * (TILE / 4));
     const ulong step = p.b.column * sizeof(ushort), tiles = (ulong)rows, length = whole * 64;
     amx_begin();
     for (long j = begin; j < end; j += 2 * SIDE) {
         const long upper = min(j, p.n - SIDE), lower = min(j + SIDE, p.n - SIDE);
         const ulong of_upper = (ulong)(b + upper * p.b.column), of_lower = (ulong)(b + lower * p.b.column);
-        __asm__ volatile(AMX_ZERO ::: "memory");
-        for (ulong at = 0; at < length; at += 64) {
-            // Behind the columns' ends come the next ones' beginnings.
-            const ulong ahead = at + AHEAD < length ? at + AHEAD : at + AHEAD - length + 2 * SIDE * step;
-            ask_for(of_upper + ahead, step);
-            ask_for(of_lower + ahead, step);
-            multiply_depth(of_upper + at, of_lower + at, step, tiles + at * ROW_TILES * (TILE / 64));
-        }
-        if (whole < blocks) {
+        if (whole < blocks)
             for (int e = 0; e < SIDE; ++e) {
                 const long k = whole * DEPTH;
                 vstore16(as_uint16(line_words(b + (upper + e) * p.b.column + k, p.k - k)), e, (uint*)edge);
                 vstore16(as_uint16(line_words(b + (lower + e) * p.b.column + k, p.k - k)), SIDE + e, (uint*)edge);
             }
-            multiply_depth((ulong)edge, (ulong)edge + TILE, 64, tiles + length * ROW_TILES * (TILE / 64));
-        }
-        STORE_SUMS(0, (ulong)sums)
-        STORE_SUMS(1, (ulong)sums + TILE)
+        for (long i = 0; i < row_tiles; i += ROW_TILES) {
+            const ulong of_rows = tiles + i * TILE;
+            __asm__ volatile(AMX_ZERO ::: "memory");
+            for (ulong at = 0; at < length; at += 64) {
+                if (i == 0) {   // Behind the columns' ends come the next ones' beginnings.
+                    const ulong ahead = at + AHEAD < length ? at + AHEAD : at + AHEAD - length + 2 * SIDE * step;
+                    ask_for(of_upper + ahead, step);
+                    ask_for(of_lower + ahead, step);
+                }
+                multiply_depth(of_upper + at, of_lower + at, step, of_rows + at * row_tiles * (TILE / 64));
+            }
+            if (whole < blocks)
+                multiply_depth((ulong)edge, (ulong)edge + TILE, 64, of_rows + length * row_tiles * (TILE / 64));
+            STORE_SUMS(0, (ulong)sums)
+            STORE_SUMS(1, (ulong)sums + TILE)
 #if ROW_TILES == 2
-        STORE_SUMS(2, (ulong)sums + 2 * TILE)
-        STORE_SUMS(3, (ulong)sums + 3 * TILE)
+            STORE_SUMS(2, (ulong)sums + 2 * TILE)
+            STORE_SUMS(3, (ulong)sums + 3 * TILE)
 #endif
-        for (int i = 0; i < ROW_TILES; ++i) {
-            finish_turned(sums + 2 * i * SIDE, &p, c, d, (long2)(i * SIDE, upper), j, (float2)(alpha, beta));
-            if (j + SIDE < end)
-                finish_turned(sums + (2 * i + 1) * SIDE, &p, c, d, (long2)(i * SIDE, lower), j + SIDE,
-                            (float2)(alpha, beta));
+            for (int r = 0; r < ROW_TILES; ++r) {
+                const long row = (i + r) * SIDE;
+                finish_turned(sums + 2 * r * SIDE, &p, c, d, (long2)(row, upper), j, (float2)(alpha, beta));
+                if (j + SIDE < end)
+                    finish_turned(sums + (2 * r + 1) * SIDE, &p, c, d, (long2)(row, lower), j + SIDE,
+                                  (float2)(alpha, beta));
+            }
         }
     }
     amx_end();

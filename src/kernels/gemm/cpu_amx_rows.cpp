@@ -9,15 +9,17 @@
 namespace clprim::detail {
 namespace {
 
-constexpr std::int64_t side = 16, depth = 32, tile = 1024, most_rows = 32;   // of the kernel
+constexpr std::int64_t side = 16, depth = 32, tile = 1024, most_rows = 128;   // of the kernel
 
 bool turned(const GemmProblem& problem) { return problem.n < problem.m; }
 
-std::int64_t row_tiles(const GemmProblem& p) { return divide_up(p.m, side); }
+// ROW_TILES of the kernel.
+std::int64_t tiles_at_once(const GemmProblem& p) { return p.m > side ? 2 : 1; }
 
 std::size_t local_bytes(const GemmProblem& p)
 {
-    return static_cast<std::size_t>(divide_up(p.k, depth) * row_tiles(p) * tile);
+    const std::int64_t tiles = round_up(divide_up(p.m, side), tiles_at_once(p));
+    return static_cast<std::size_t>(divide_up(p.k, depth) * tiles * tile);
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ Rejection cpu_amx_rows_rejects(const GemmProblem& problem, const Device& device)
         return "for bfloat16";
     const GemmProblem p = turned(problem) ? transposed(problem) : problem;
     if (p.m < 2 || p.m > most_rows || p.n < side)
-        return "takes 2 to 32 rows or columns, and 16 of the others";
+        return "takes 2 to 128 rows or columns, and 16 of the others";
     if (p.k < depth || p.b.row != 1 || p.a.column != 1)
         return "reads both matrices along k, of 32 at least";
     if (local_bytes(p) > device.local_memory)
@@ -42,6 +44,9 @@ Rejection cpu_amx_rows_advises_against(const GemmProblem& problem, const Device&
 {
     if (std::min(problem.m, problem.n) < 5)
         return "vectors read for few rows as fast";
+    const bool small_first = problem.m <= problem.n;
+    if (std::min(problem.m, problem.n) > 2 * side && (small_first ? problem.prepared_b : problem.prepared_a))
+        return "columns are packed once for all calls";
     return std::nullopt;
 }
 
@@ -51,7 +56,7 @@ void cpu_amx_rows(Queue& queue, const GemmProblem& asked, const GemmTensors& giv
     const GemmTensors tensors = turned(asked) ? transposed(given) : given;
     const Program& program =
         queue.context().program("kernels/gemm/cpu_amx_rows.cl",
-                                fmt::format("{} -DROW_TILES={}", gemm_options(problem.dtype), row_tiles(problem)));
+                                fmt::format("{} -DROW_TILES={}", gemm_options(problem.dtype), tiles_at_once(problem)));
     // One work-item for each core where there is little to read, since each turns A once more; some to balance else.
     const std::int64_t cores = std::max(1u, queue.device().compute_units);
     const std::int64_t items = round_up(std::clamp<std::int64_t>(problem.n * problem.k >> 20, cores, 4 * cores), cores);
