@@ -29,7 +29,7 @@ static inline float16 first_lanes(float16 v, long count)
 #endif
 #if AMX_PARTS > 1
 // Where panel_line finds the lines of an unfit panel.
-#define KEEP_LINES(SPACE)                                                                                          \
+#define KEEP_LINES(SPACE)                                                                                   \
     for (int k = 0; unfit && k < depth; ++k)                                                                \
         for (int side = 0; side < 2 && columns > 16 * side; ++side)                                         \
             vstore16(get_row(b + AT(layout, k, 16L * side), layout.column, columns - 16 * side),            \
@@ -38,7 +38,7 @@ static inline float16 first_lanes(float16 v, long count)
 #define KEEP_LINES(SPACE)
 #endif
 // Columns [0, columns) and rows [0, depth) of B to a panel; `readable` elements of B follow (see packing.cl).
-#define DEFINE_SPLIT_PANEL(name, split, end_panel, turn_columns, SPACE)                     \
+#define DEFINE_SPLIT_PANEL(name, split, end_panel, turn_columns, SPACE)                                     \
     static inline void name(const __global storage_t(X)* b, matrix_layout layout, long columns, int depth,  \
                             long readable, __local float* scratch, SPACE uint* panel)                       \
     {                                                                                                       \

@@ -57,9 +57,7 @@ void cpu_amx_rows(Queue& queue, const GemmProblem& asked, const GemmTensors& giv
     const Program& program =
         queue.context().program("kernels/gemm/cpu_amx_rows.cl",
                                 fmt::format("{} -DROW_TILES={}", gemm_options(problem.dtype), tiles_at_once(problem)));
-    // One work-item for each core where there is little to read, since each turns A once more; some to balance else.
-    const std::int64_t cores = std::max(1u, queue.device().compute_units);
-    const std::int64_t items = round_up(std::clamp<std::int64_t>(problem.n * problem.k >> 20, cores, 4 * cores), cores);
+    const std::int64_t items = reading_items(problem.n * problem.k, queue.device().compute_units);
     const std::int64_t columns = round_up(divide_up(problem.n, items), 2 * side);
     Launch launch(queue, program.kernel("multiply"));
     launch.arg(tensors.a).arg(tensors.b).arg(tensors.c).arg(tensors.d).arg(gemm_arguments(problem));

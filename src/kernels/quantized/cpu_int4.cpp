@@ -44,13 +44,10 @@ RowCut row_cut(const Device& device, const QuantizedWeights& w, Inputs inputs)
     return 4 * static_cast<std::size_t>(cut.words) <= device.local_memory ? cut : RowCut{};
 }
 
-// Columns of a work-item, `unit` at a time: one for each core where weights are few, since each lays out x once more,
-// and up to four where there is work to balance; as many for each core, which would wait for the last one otherwise.
+// Columns of a work-item, `unit` at a time.
 std::int64_t item_columns(const Device& device, const QuantizedWeights& w, std::int64_t unit)
 {
-    const std::int64_t cores = std::max(1u, device.compute_units);
-    const std::int64_t items = round_up(std::clamp(w.values.numel() >> 20, cores, 4 * cores), cores);
-    return round_up(divide_up(w.outputs(), items), unit);
+    return round_up(divide_up(w.outputs(), reading_items(w.values.numel(), device.compute_units)), unit);
 }
 
 std::string options_of(const QuantizedWeights& w, std::int64_t pieces)

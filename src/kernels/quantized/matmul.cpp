@@ -118,18 +118,13 @@ std::size_t row_memory(const QuantizedWeights& w)
 
 bool takes_row(const Device& device, const QuantizedWeights& w)
 {
-    return device.kind == DeviceKind::cpu && device.vnni_bytes == 64 &&
-           row_memory(w) <= device.local_memory;
+    return device.kind == DeviceKind::cpu && device.vnni_bytes == 64 && row_memory(w) <= device.local_memory;
 }
 
 void multiply_row(Queue& queue, const Tensor& x, const QuantizedWeights& w, const Tensor& y)
 {
-    // One for each core where weights are few, since each makes x numbers once more; more where there is work to
-    // balance.
-    const std::int64_t cores = std::max<std::int64_t>(1, queue.device().compute_units);
-    const std::int64_t items =
-        detail::round_up(std::clamp<std::int64_t>(w.values.numel() >> 20, cores, 4 * cores), cores);
-    const std::int64_t item = detail::divide_up(w.outputs(), items);
+    const std::int64_t item =
+        detail::divide_up(w.outputs(), detail::reading_items(w.values.numel(), queue.device().compute_units));
     // One stream of memory to a core keeps fewer lines on the way than Xeons with AMX need (two cores, weights beyond
     // the caches: 16 GB/s, and 28 by four streams that are asked for ahead); measured on others one does.
     const Program& program = queue.context().program(
