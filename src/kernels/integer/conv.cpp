@@ -111,13 +111,14 @@ enum class Numbers { pairs, bytes, tiles };
 
 bool has_tiles(const Device& device) { return device.amx && host_has_amx_int8(); }
 
-// Whether tile registers take less time than vectors of 64 bytes, which read rows in place and end in registers: for
-// shorter sums gathering and ending are most of the work (two cores of a Xeon: 56 x 56 x 64 -> 256 348 and 202 us,
-// 28 x 28 x 128 -> 512 161 and 117, 14 x 14 x 256 -> 1024 alike, 28 x 28 x 512 -> 128 70 and 107).
-bool tiles_pay(const Device& device, const integer_conv_problem& p)
+// What multiplies weights that stay bytes: tile registers, but for shorter sums, where gathering and ending are most of
+// the work, by vectors of 64 bytes, which read rows in place and end in registers (two cores of a Xeon: 56 x 56 x 64 ->
+// 256 348 and 202 us, 28 x 28 x 128 -> 512 161 and 117, 14 x 14 x 256 -> 1024 alike, 28 x 28 x 512 -> 128 70 and 107).
+Numbers narrow_numbers(const Device& device, const integer_conv_problem& p)
 {
     constexpr std::int64_t long_sum = 256;
-    return has_tiles(device) && (device.vnni_bytes != 64 || p.runs * p.run >= long_sum);
+    return has_tiles(device) && (device.vnni_bytes != 64 || p.runs * p.run >= long_sum) ? Numbers::tiles
+                                                                                        : Numbers::bytes;
 }
 
 const Program& program_for(Queue& queue, const char* file, DataType x, DataType y, Numbers numbers = Numbers::pairs)
@@ -150,7 +151,7 @@ bool narrow_pays(const Device& device)
 Tensor narrowed(Queue& queue, const Tensor& words, std::int64_t panels, const integer_conv_problem& p)
 {
     const Program& program = program_for(queue, "kernels/integer/conv_cpu.cl", DataType::int8, DataType::int32,
-                                         tiles_pay(queue.device(), p) ? Numbers::tiles : Numbers::bytes);
+                                         narrow_numbers(queue.device(), p));
     const Tensor wide = queue.context().empty({panels}, DataType::int32, queue);
     const Range range = Range::groups({size(panels), 1, 1}, {1, 1, 1});
     queue.launch(program.kernel("check_narrow"), range, words, wide, p);
@@ -281,9 +282,8 @@ void on_cpu(Queue& queue, const Tensor& given, const Tensor& w, const Tensor& y,
     p.run = round_up(p.run_taps * p.channels, 8);
     p.runs = taps_of(p) / p.run_taps;
     const Tensor weights = packed(queue, w, c, p);
-    const Numbers numbers = weights.dtype != DataType::int8         ? Numbers::pairs
-                            : tiles_pay(queue.device(), p) ? Numbers::tiles
-                                                           : Numbers::bytes;
+    const Numbers numbers =
+        weights.dtype == DataType::int8 ? narrow_numbers(queue.device(), p) : Numbers::pairs;
     const std::int64_t pixels = pixels_of(p), panels = divide_up(p.outputs, columns);
     // Blocks of like size, whole tiles of pixels but for the last; some work-items for each core.
     const bool by_vectors = numbers == Numbers::bytes && queue.device().vnni_bytes == 64;

@@ -60,29 +60,14 @@ void run_reduction(Queue& queue, std::string_view row, const Tensor& x, std::spa
     reduce(queue, reduce_row(row), {{&input, 1}, outputs, scalars, common});
 }
 
-// x without the axes that are reduced, each of one element, or with them.
-Tensor without_axes(const Tensor& x, const std::vector<bool>& over, bool keep)
-{
-    Tensor result = x;
-    result.shape = result.strides = {};
-    for (std::size_t d = 0; d < x.dim(); ++d)
-        if (keep || !over[d]) {
-            result.shape.push_back(x.size(d));
-            result.strides.push_back(x.stride(d));
-        }
-    return result;
-}
-
 void reduction(Call& call)
 {
     const ReductionRow& row = *std::ranges::find(reductions, call.node().op_type, &ReductionRow::name);
     check_type(call, 0, row.accepts);
-    const std::vector<bool> over = reduced_axes(call);
-    const bool keep = call.integer_attribute("keepdims", 1);
-    const auto sizes = reduced_shape(call.shape(0), over, keep);
+    const auto sizes = reduced_shape(call.shape(0), reduced_axes(call), call.integer_attribute("keepdims", 1));
+    if (row.keeps_one && sizes.kept == call.shape(0))   // a launch for nothing
+        return call.output(0, call.input(0).reshaped(sizes.result, call.queue()));
     const Tensor x = call.tensor(0);
-    if (row.keeps_one && sizes.kept == x.shape)   // a launch for nothing
-        return call.output(0, Value(without_axes(x, over, keep)));
     DataType common = x.dtype;
     const bool real = is_floating_point(x.dtype);
     if (!real && !row.integer_row)
