@@ -33,9 +33,8 @@ struct QuantizedWeights {
 // first. k must be a multiple of 32. Throws InvalidArgument.
 void pack_int4(Queue& queue, const Tensor& bytes, const Tensor& packed, bool even_high);
 
-// Whether products may round x to bfloat16, or to bytes with a scale for each 32 neighbours of a row, where that is
-// faster.
-enum class Inputs { exact, rounded, bytes };
+// Whether products may round x to bytes, with a scale for each 32 neighbours of a row, where that is faster.
+enum class Inputs { exact, bytes };
 
 // y [m, n] = x [m, k] W^T, x and y of float32, float16 or bfloat16 and with contiguous rows; sums in float32. Up to 16
 // rows stream the weights once, on most CPUs 64; more go through weights written out in x's dtype. Throws

@@ -1,161 +1,58 @@
-// One row times weights of four bits (clprim/quantized.hpp) by x86 processors with AVX-512 BF16. A number of four bits
-// less eight is a bfloat16: vpermw finds 32 of them in a table, by the low five bits of sixteen (the fifth belongs to
-// the number that follows, and every number is in the table twice), and vdpbf16ps multiplies them with x, a sum of
-// PARTS bfloat16, which is exact for three, and two of a float16.
+// Few rows times weights of four bits (clprim/quantized.hpp) by x86 processors with AVX-512 VNNI: vpdpbusd multiplies
+// numbers from 0 to 15 as they are with signed bytes of x and adds fours of products in int32. x becomes whole numbers
+// of steps, a step for each 32 inputs, and those DIGITS bytes: one where x may be rounded (by half a percent of its
+// block's largest magnitude), three as a float32 has them (by 2^-24 of it, or 2^-127), two of a bfloat16 (2^-16). Each
+// digit's products are added to 256 times those of the digits above; sums of eight inputs, below 8 * 15 * 2^23, are
+// exact. Infinities and NaN, which have no digits, are multiplied by themselves.
 //
-//     64 bytes of a column are 128 inputs, in       x is laid out once for all columns of a work-item, a vector of
-//     blocks of 32, word i of a block:              pairs for each of these four:
-//     +---------+---------+---------+---------+         [128 inputs][2i, 2i + 16, 2i + 1, 2i + 17][part][32 words]
-//     |   2i    | 2i + 16 | 2i + 1  | 2i + 17 |
-//     +---------+---------+---------+---------+     so a block's products are added in a quarter of the lanes.
+//     64 bytes of a column are a chunk, 128          a chunk of ROWS rows of x, laid out once for all columns, 64
+//     inputs in four blocks; byte i of a block       bytes each, and four lanes of 32 bits for a block:
+//     holds inputs i and i + 16:                     +----------+-----------------+-----+-------------+-----------+
+//     +---------+---------+---------+---------+      | first digits of inputs     | ... | -8 sum of   | scale of  |
+//     | block 0 | block 1 | block 2 | block 3 |      | 0 - 15   |  and of 16 - 31 |     | 8 of them   | the block |
+//     +---------+---------+---------+---------+      +----------+-----------------+-----+-------------+-----------+
+//                                                    and behind the rows 64 bytes with the mask of lanes that have
+//                                                    inputs and a row's blocks with numbers that have no digits,
+//                                                    and as many with sums of blocks, four a row.
 //
-// In assembly: see gemm/dot_tile.cl, which also says why nothing is named that changes.
-//
-// -DX=<dtype of x, scales and y> -DPARTS=1|2|3 -DPIECES=1|2|4: scales of 128 inputs [-DZEROS]
+// -DX=<dtype of x, scales and y> -DROWS=1|2|4: at a time -DDIGITS=1|2|3 -DPIECES=1|2|4: scales of 128 inputs [-DZEROS]
 #define VEC 16
 #include "core/dtype.cl"
 #include "core/vector.cl"
 
 typedef struct {
-    long columns, depth;   // of W, and of the sum
+    long rows, columns, depth, x_row, y_row;   // of y and W, of the sum; strides
     long group, scale_group, scale_column, zero_group, zero_column;
-    long block_columns;    // of a work-item
+    long item_columns, block_columns;          // of a work-item, and at a time: multiples of four
+    long ahead;                                // how far before their use weights are asked for, in bytes
 } int4_problem;
 
-__constant ushort numbers_of_four_bits[32] = {
-    0xc100, 0xc0e0, 0xc0c0, 0xc0a0, 0xc080, 0xc040, 0xc000, 0xbf80, 0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0,
-    0x40e0, 0xc100, 0xc0e0, 0xc0c0, 0xc0a0, 0xc080, 0xc040, 0xc000, 0xbf80, 0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0,
-    0x40c0, 0x40e0};
+#define INPUTS 128   // of a chunk
+#define ROW_BYTES (128 * DIGITS + 128)
+#define CHUNK_BYTES (ROW_BYTES * ROWS + 128)
+#define MASK_AT (ROW_BYTES * ROWS)
+#define SPECIAL_AT (MASK_AT + 16)
+#define SUMS_AT (ROW_BYTES * ROWS + 64)
 
-#define TEXT(x) TEXT_OF(x)
-#define TEXT_OF(x) #x
-#define EACH_COLUMN(DO, t) DO(0, t) DO(1, t) DO(2, t) DO(3, t)
-// Registers: sums of four columns in 0 to 3, those of 128 inputs in 4 to 7, their words in 8 to 11, then numbers, the
-// table, and x's parts.
-#define NUMBERS "%%zmm12"
-#define TABLE "%%zmm13"
-#define LAST_REGISTER 16
-#define EACH_REGISTER(DO)                                                                                   \
-    DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15) DO(16)
-#define SAVE(r) "vmovdqu64 %%zmm" #r ", 64*" #r "(%4)\n\t"
-#define RESTORE(r) "vmovdqu64 64*" #r "(%4), %%zmm" #r "\n\t"
-#define MASK(m, lanes)                                                                                      \
-    "kmovq %%k" #m ", 64*17+8*" #m "(%4)\n\tmovl $" #lanes ", 64*18(%4)\n\tkmovw 64*18(%4), %%k" #m "\n\t"
-#define RESTORE_MASK(m) "kmovq 64*17+8*" #m "(%4), %%k" #m "\n\t"
-#define SAVED (8 * 19)
-#define CLEAR(c, t) "vpxord %%zmm" #c ", %%zmm" #c ", %%zmm" #c "\n\t"
-#define COLUMN_AT_0 "(%0)"
-#define COLUMN_AT_1 "(%0,%5,1)"
-#define COLUMN_AT_2 "(%0,%5,2)"
-#define COLUMN_AT_3 "(%0,%6,1)"
-#define WORDS_0 "%%zmm8"
-#define WORDS_1 "%%zmm9"
-#define WORDS_2 "%%zmm10"
-#define WORDS_3 "%%zmm11"
-#define ADDED_0 "%%zmm4"
-#define ADDED_1 "%%zmm5"
-#define ADDED_2 "%%zmm6"
-#define ADDED_3 "%%zmm7"
-#define BEGIN(c, t)                                                                                         \
-    "vmovdqu64 " COLUMN_AT_##c ", " WORDS_##c "\n\tvpxord " ADDED_##c ", " ADDED_##c ", " ADDED_##c "\n\t"
-#define AHEAD_AT_0 "(%8)"
-#define AHEAD_AT_1 "(%8,%5,1)"
-#define AHEAD_AT_2 "(%8,%5,2)"
-#define AHEAD_AT_3 "(%8,%6,1)"
-#define AHEAD(c, t) "prefetcht0 " AHEAD_AT_##c "\n\t"   // of the next four columns
-#define X_PART(t, part, r) "vmovdqu64 64*(" TEXT(PARTS) "*" #t "+" #part ")(%1), %%zmm" #r "\n\t"
-#define ADD_PART(c, r) "vdpbf16ps %%zmm" #r ", " NUMBERS ", " ADDED_##c "\n\t"
-#if PARTS == 1
-#define X_PARTS(t) X_PART(t, 0, 14)
-#define ADD_PARTS(c) ADD_PART(c, 14)
-#elif PARTS == 2
-#define X_PARTS(t) X_PART(t, 0, 14) X_PART(t, 1, 15)
-#define ADD_PARTS(c) ADD_PART(c, 15) ADD_PART(c, 14)
-#else
-#define X_PARTS(t) X_PART(t, 0, 14) X_PART(t, 1, 15) X_PART(t, 2, 16)
-#define ADD_PARTS(c) ADD_PART(c, 16) ADD_PART(c, 15) ADD_PART(c, 14)
-#endif
-#define MULTIPLY(c, t) "vpermw " TABLE ", " WORDS_##c ", " NUMBERS "\n\t" ADD_PARTS(c)
-#define NEXT(c, t) "vpsrlw $4, " WORDS_##c ", " WORDS_##c "\n\t"
-#define QUARTER(t) X_PARTS(t) EACH_COLUMN(MULTIPLY, t)
-#define SCALE(c, piece, lanes)                                                                              \
-    "vfmadd231ps 64*" #piece "+4*" #c "(%3)%{1to16%}, " ADDED_##c ", %%zmm" #c lanes "\n\t"
-#if PIECES == 1
-#define MASKS
-#define RESTORE_MASKS
-#define SCALE_ALL(c, t) SCALE(c, 0, "")
-#elif PIECES == 2
-#define MASKS MASK(1, 0x00ff) MASK(2, 0xff00)
-#define RESTORE_MASKS RESTORE_MASK(1) RESTORE_MASK(2)
-#define SCALE_ALL(c, t) SCALE(c, 0, "%{%%k1%}") SCALE(c, 1, "%{%%k2%}")
-#else
-#define MASKS MASK(1, 0x000f) MASK(2, 0x00f0) MASK(3, 0x0f00) MASK(4, 0xf000)
-#define RESTORE_MASKS RESTORE_MASK(1) RESTORE_MASK(2) RESTORE_MASK(3) RESTORE_MASK(4)
-#define SCALE_ALL(c, t)                                                                                     \
-    SCALE(c, 0, "%{%%k1%}") SCALE(c, 1, "%{%%k2%}") SCALE(c, 2, "%{%%k3%}") SCALE(c, 3, "%{%%k4%}")
-#endif
-#define STORE(c, t) "vmovdqu64 %%zmm" #c ", 64*" #c "(%7)\n\t"
+#define UNROLL _Pragma("unroll")
 
-// Four columns, `row` bytes apart; `scales` of sixteen columns for each piece of k. Sums go to the first four vectors
-// of `sums`; the fifth is the table.
-static inline void add_columns(ulong w, ulong row, ulong x, ulong scales, ulong chunks, ulong sums)
-{
-    ulong kept[SAVED] __attribute__((aligned(64)));
-    ulong ahead = w + 4 * row;
-    __asm__ volatile(
-        EACH_REGISTER(SAVE) MASKS
-        "vmovdqu64 256(%7), " TABLE "\n\t"
-        EACH_COLUMN(CLEAR, 0)
-        "1:\n\t"
-        EACH_COLUMN(BEGIN, 0)
-        EACH_COLUMN(AHEAD, 0)
-        QUARTER(0) EACH_COLUMN(NEXT, 0)
-        QUARTER(1) EACH_COLUMN(NEXT, 1)
-        QUARTER(2) EACH_COLUMN(NEXT, 2)
-        QUARTER(3)
-        EACH_COLUMN(SCALE_ALL, 0)
-        "lea 64(%0), %0\n\t"
-        "lea 256*" TEXT(PARTS) "(%1), %1\n\t"
-        "lea 64*" TEXT(PIECES) "(%3), %3\n\t"
-        "lea 64(%8), %8\n\t"
-        "lea -1(%2), %2\n\txchg %2, %%rcx\n\tjrcxz 2f\n\txchg %2, %%rcx\n\tjmp 1b\n\t2:\n\txchg %2, %%rcx\n\t"
-        EACH_COLUMN(STORE, 0)
-        EACH_REGISTER(RESTORE) RESTORE_MASKS
-        : "+r"(w), "+r"(x), "+r"(chunks), "+r"(scales)
-        : "r"(kept), "r"(row), "r"(3 * row), "r"(sums), "r"(ahead)
-        : "memory");
-}
+#include "kernels/quantized/cpu_int4_chunks.cl"
+#include "kernels/quantized/cpu_int4_columns.cl"
 
 static inline float sum_of(float16 v)
 {
-    const float8 a = v.lo + v.hi;
-    const float4 b = a.lo + a.hi;
-    return (b.x + b.y) + (b.z + b.w);
+    const float4 of = quarter(v);
+    return (of.x + of.y) + (of.z + of.w);
 }
 
-// Eight numbers as PARTS bfloat16, 32 words apart. Three hold all bits of a float, two those of a float16; one alone
-// is rounded. Infinities and NaN have nothing left for the others.
-static inline void put_parts(float8 v, __local ushort* to)
-{
-    for (int part = 0; part < PARTS; ++part) {
-        const uint8 bits = as_uint8(v);
-        const uint8 finite = (bits & 0x7f800000u) != 0x7f800000u ? (uint8)~0u : (uint8)0u;
-        const uint8 rounded = bits + (finite & (PARTS == 1 ? 0x7fffu + ((bits >> 16) & 1u) : (uint8)0u));
-        const uint8 nan = (bits & 0x7fffffffu) > 0x7f800000u ? (uint8)0x400000u : (uint8)0u;
-        const uint8 top = (rounded | nan) & 0xffff0000u;
-        vstore8(convert_ushort8(top >> 16), 0, to + 32 * part);
-        v = as_float8(as_uint8(v - as_float8(top)) & finite);
-    }
-}
-
-// Of sixteen columns, of which there are `count`: numbers `step` apart.
+// Of up to sixteen columns: numbers `step` apart.
 static inline float16 line_of(const __global storage_t(X)* p, long step, long count)
 {
     if (step == 1 && count >= 16)
         return load_vector(X, p, 0);
-    if (step == 2 && count > 16) {
-        const float16 first = load_vector(X, p, 0), second = load_vector(X, p, 16);
-        return (float16)(first.even, second.even);
+    if (step == 2 && count >= 16) {
+        const float16 first = load_vector(X, p, 0), second = load_vector(X, p, 15);
+        return (float16)(first.even, second.odd);
     }
     float values[16];
     for (int i = 0; i < 16; ++i)
@@ -163,66 +60,202 @@ static inline float16 line_of(const __global storage_t(X)* p, long step, long co
     return vload16(0, values);
 }
 
-// `memory`: x's words, and behind them scales of sixteen columns.
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void multiply(const __global storage_t(X)* x, ulong x_offset, const __global uchar* w, ulong w_offset,
-              const __global storage_t(X)* scales, ulong scales_offset, const __global storage_t(X)* zeros,
-              ulong zeros_offset, __global storage_t(X)* y, ulong y_offset, int4_problem p, __local uint* memory)
+// Scales of `size` columns, one for each INPUTS / PIECES inputs, zeros behind the last: [size][pieces].
+static inline void put_lines(const __global storage_t(X)* scales, const int4_problem* p, long size, long pieces,
+                             __local float* to)
 {
-    const long begin = (long)get_group_id(0) * p.block_columns, end = min(p.columns, begin + p.block_columns);
-    const long chunks = p.depth / 128, row = p.depth / 2;
-    __local ushort* words = (__local ushort*)memory;
-    __local float* lines = (__local float*)(memory + chunks * 64 * PARTS);
-    __local float* x_sums = lines + chunks * PIECES * 16;
-    float sums[80] __attribute__((aligned(64)));
-    for (int i = 0; i < 32; ++i)
-        ((ushort*)(sums + 64))[i] = numbers_of_four_bits[i];
+    const long groups = p->depth / p->group, repeats = p->group * PIECES / INPUTS;
+    if (p->scale_group == 1 && repeats == 1) {
+        for (long c = 0; c < size; ++c, scales += p->scale_column, to += pieces) {
+            long group = 0;
+            for (; group + 16 <= groups; group += 16)
+                vstore16(load_vector(X, scales, group), 0, to + group);
+            for (; group < pieces; ++group)
+                to[group] = group < groups ? load(X, scales, group) : 0;
+        }
+        return;
+    }
+    for (long piece = 0; piece < pieces; piece += 4) {
+        float16 lines[4];
+        UNROLL for (int i = 0; i < 4; ++i) {
+            const long group = (piece + i) / repeats;
+            lines[i] = 0;
+            if (group < groups)
+                lines[i] = line_of(scales + group * p->scale_group, p->scale_column, size);
+        }
+        float4 of_column[16];
+        UNROLL for (int c = 0; c < 16; ++c)
+            of_column[c] = (float4)(lines[0][c], lines[1][c], lines[2][c], lines[3][c]);
+        UNROLL for (int c = 0; c < 16; ++c)
+            if (c < size)
+                vstore4(of_column[c], 0, to + c * pieces + piece);
+    }
+}
+
+#ifdef ZEROS
+// Of one row of x: [groups].
+static inline void sum_groups(const CHUNK* chunks, const int4_problem* p, long row, __local float* sums)
+{
+    const long groups = p->depth / p->group, blocks = p->group / 32;
+    for (long group = 0; group < groups; ++group) {
+        float sum = 0;
+        for (long block = group * blocks; block < (group + 1) * blocks; ++block)
+            sum += ((const CHUNK_OF(float)*)(chunks + block / 4 * CHUNK_BYTES + SUMS_AT))[4 * row + block % 4];
+        sums[group] = sum;
+    }
+}
+
+// What zero points add to `size` columns.
+static inline float16 offsets_of(const __global storage_t(X)* zeros, const int4_problem* p, long size,
+                                 const __local float* x_sums)
+{
+    const long groups = p->depth / p->group;
+    if (p->zero_group != 1) {
+        float16 sums = 0;
+        for (long group = 0; group < groups; ++group)
+            sums = fma(line_of(zeros + group * p->zero_group, p->zero_column, size), (float16)x_sums[group], sums);
+        return sums;
+    }
+    float of[16];
+    for (long c = 0; c < 16; ++c) {
+        const __global storage_t(X)* from = zeros + min(c, size - 1) * p->zero_column;
+        float16 sums = 0;
+        long group = 0;
+        for (; group + 16 <= groups; group += 16)
+            sums = fma(load_vector(X, from, group), vload16(0, x_sums + group), sums);
+        for (; group < groups; ++group)
+            sums.s0 = fma(load(X, from, group), x_sums[group], sums.s0);
+        of[c] = sum_of(sums);
+    }
+    return vload16(0, of);
+}
+#endif
+
+// Numbers of x that have no digits, times a column.
+typedef struct {
+    int count;
+    int inputs[16];
+    float values[16];
+} int4_specials;
+
+// Those from input `from` on, as many as there is room for; where to go on.
+static inline long find_specials(const __global storage_t(X)* x, const CHUNK* chunks, long row, long depth, long from,
+                                 int4_specials* to)
+{
+    to->count = 0;
+    for (long block = from / 32; block < depth / 32; ++block, from = 32 * block) {
+        const CHUNK_OF(uint)* noted = (const CHUNK_OF(uint)*)(chunks + block / 4 * CHUNK_BYTES + SPECIAL_AT);
+        if ((noted[row] >> (block % 4) & 1) == 0)
+            continue;
+        const float limit = limit_of(x + 32 * block);
+        for (; from < 32 * (block + 1); ++from) {
+            const float value = load(X, x, from);
+            if (fabs(value) <= limit)
+                continue;
+            if (to->count == 16)
+                return from;
+            to->inputs[to->count] = from;
+            to->values[to->count++] = value;
+        }
+    }
+    return depth;
+}
+
+static inline float sum_of_specials(const int4_specials* of, const __global uchar* w,
+                                    const __global storage_t(X)* scales, const __global storage_t(X)* zeros,
+                                    const int4_problem* p)
+{
+    float sum = 0;
+    for (int i = 0; i < of->count; ++i) {
+        const long input = of->inputs[i], group = input / p->group;
+        const uchar pair = w[input / 32 * 16 + input % 16];
+        float weight = (float)((input % 32 < 16 ? pair & 15 : pair >> 4) - 8) *
+                       load(X, scales, group * p->scale_group);
+#ifdef ZEROS
+        weight += load(X, zeros, group * p->zero_group);
+#endif
+        sum = fma(of->values[i], weight, sum);
+    }
+    return sum;
+}
+
+// `memory`: of one row its chunks, scales of the columns at a time, sums of a group's inputs, sums of the columns.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void multiply(const __global storage_t(X)* x, ulong x_offset, const __global char* chunks, ulong chunks_offset,
+              const __global uchar* w, ulong w_offset, const __global storage_t(X)* scales, ulong scales_offset,
+              const __global storage_t(X)* zeros, ulong zeros_offset, __global storage_t(X)* y, ulong y_offset,
+              int4_problem p, __local float16* memory)
+{
+    const long begin = (long)get_group_id(0) * p.item_columns, end = min(p.columns, begin + p.item_columns);
+    const long count = (p.depth + INPUTS - 1) / INPUTS, row = p.depth / 2, groups = p.depth / p.group;
+    const long pieces = (count * PIECES + 15) / 16 * 16;
+    const bool as_they_lie = sizeof(storage_t(X)) == 4 && p.scale_group == 1 && p.group * PIECES == INPUTS &&
+                             groups == count * PIECES;   // scales
+    __local char* free = (__local char*)memory;
     x += x_offset;
+#if ROWS == 1
+    __local char* from = free;
+    free += count * CHUNK_BYTES;
+    for (long number = 0; number < count; ++number) {
+        put_row(x + number * INPUTS, p.depth / 32 - 4 * number, 0, from + number * CHUNK_BYTES);
+        put_mask(p.depth / 32 - 4 * number, from + number * CHUNK_BYTES);
+    }
+#else
+    const __global char* from = chunks + chunks_offset;
+#endif
+    __local float* lines = (__local float*)free;
+    __local float* sums = lines + p.block_columns * pieces;
+    __local float* x_sums = sums + p.block_columns * (16 * ROWS);
+    w += w_offset;
     scales += scales_offset;
     zeros += zeros_offset;
     y += y_offset;
-
-    for (long block = 0; block < p.depth / 32; ++block) {
-        const float16 a = load_vector(X, x, 32 * block), b = load_vector(X, x, 32 * block + 16);
-        __local ushort* to = words + block / 4 * (128 * PARTS) + block % 4 * 8;
-        put_parts(a.even, to);
-        put_parts(b.even, to + 32 * PARTS);
-        put_parts(a.odd, to + 64 * PARTS);
-        put_parts(b.odd, to + 96 * PARTS);
-#ifdef ZEROS
-        x_sums[block] = sum_of(a + b);
-#endif
-    }
-    for (long j = begin; j < end; j += 16) {
-        const long count = p.columns - j;
-        float16 added = 0;
-        long group = 0, within = 0;
-        float16 line = 0;
-        for (long piece = 0; piece < chunks * PIECES; ++piece) {
-            if (within == 0) {
-                line = line_of(scales + group * p.scale_group + j * p.scale_column, p.scale_column, count);
-#ifdef ZEROS
-                float x_sum = 0;
-                for (long block = group * (p.group / 32); block < (group + 1) * (p.group / 32); ++block)
-                    x_sum += x_sums[block];
-                added = fma(line_of(zeros + group * p.zero_group + j * p.zero_column, p.zero_column, count),
-                            (float16)x_sum, added);
-#endif
-            }
-            vstore16(line, piece, lines);
-            within += 128 / PIECES;
-            if (within >= p.group) {
-                within = 0;
-                ++group;
-            }
+    // Four streams of columns, and the last four once more where they leave some over.
+    const long quarter = (end - begin) / 4, over = (end - begin) % 4 != 0;
+    long size;
+    for (long at = 0; at < quarter + over; at += size) {
+        const long column = at < quarter ? begin + at : max(end - 4, 0l), apart = at < quarter ? quarter : 1;
+        size = at < quarter ? min(quarter - at, p.block_columns / 4) : 1;
+        for (long i = 0; i < 4 && !as_they_lie; ++i)
+            put_lines(scales + (column + i * apart) * p.scale_column, &p, size, pieces, lines + i * size * pieces);
+        int4_columns of = {(ulong)(w + column * row), row, apart * row, p.ahead, 0, count, (ulong)lines, 4 * pieces,
+                           4 * pieces * size, (ulong)sums, size};
+        if (as_they_lie) {
+            of.scales = (ulong)(scales + column * p.scale_column);
+            of.scale_row = 4 * p.scale_column;
+            of.scale_stream = apart * of.scale_row;
         }
-        float offsets[16];
-        vstore16(added, 0, offsets);
-        for (int c = 0; c < 16 && j + c < end; c += 4) {
-            add_columns((ulong)(w + w_offset) + (j + c) * row, row, (ulong)words, (ulong)(lines + c), chunks,
-                        (ulong)sums);
-            for (int i = 0; i < 4; ++i)
-                store(X, y, j + c + i, sum_of(vload16(i, sums)) + offsets[c + i]);
+        for (long first = 0; first < p.rows; first += ROWS) {
+            const CHUNK* chunks_of = from + first / ROWS * count * CHUNK_BYTES;
+            of.x = (ulong)chunks_of;
+            add_columns(of);
+            for (long r = 0; r < ROWS && first + r < p.rows; ++r) {
+                float results[4][16];
+#ifdef ZEROS
+                sum_groups(chunks_of, &p, r, x_sums);
+#endif
+                for (long i = 0; i < 4; ++i) {
+                    for (long c = 0; c < size; ++c)
+                        results[i][c] = sum_of(vload16((c * ROWS + r) * 4 + i, sums));
+#ifdef ZEROS
+                    const float16 added = offsets_of(zeros + (column + i * apart) * p.zero_column, &p, size, x_sums);
+                    vstore16(vload16(0, results[i]) + added, 0, results[i]);
+#endif
+                }
+                int4_specials specials;
+                for (long from = 0; from < p.depth;) {
+                    from = find_specials(x + (first + r) * p.x_row, chunks_of, r, p.depth, from, &specials);
+                    for (long c = 0; c < 4 * size && specials.count != 0; ++c) {
+                        const long at_column = column + c % 4 * apart + c / 4;
+                        results[c % 4][c / 4] += sum_of_specials(&specials, w + at_column * row,
+                                                                 scales + at_column * p.scale_column,
+                                                                 zeros + at_column * p.zero_column, &p);
+                    }
+                }
+                for (long i = 0; i < 4; ++i)
+                    for (long c = 0; c < size; ++c)
+                        store(X, y, (first + r) * p.y_row + column + i * apart + c, results[i][c]);
+            }
         }
     }
 }

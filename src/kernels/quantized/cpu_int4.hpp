@@ -5,8 +5,8 @@
 
 namespace clprim::detail {
 
-// Launches cpu_int4_bytes.cl, for rows that may become bytes, or cpu_int4.cl, for one row, where the device has the
-// instructions and the kernel takes such weights. Whether it did; operands were checked before.
+// Launches cpu_int4.cl where the device has the instructions and the kernel takes such weights and that many rows.
+// Whether it did; operands were checked before.
 bool cpu_int4(Queue& queue, const Tensor& x, const QuantizedWeights& weights, const Tensor& y, Inputs inputs);
 
 }  // namespace clprim::detail

@@ -169,9 +169,9 @@ void matmul_nbits(Call& call)
                to_string(a.shape), ", expected floating point with ", w.k, " columns");
     const Tensor rows = a.reshape({a.numel() / w.k, w.k});
     Value y;
-    // Levels from 3 on let A be rounded to bfloat16, from 4 on to bytes.
+    // Levels from 4 on let A be rounded to bytes.
     const std::int64_t level = call.integer_attribute("accuracy_level", 0);
-    const Inputs inputs = level >= 4 ? Inputs::bytes : level >= 3 ? Inputs::rounded : Inputs::exact;
+    const Inputs inputs = level >= 4 ? Inputs::bytes : Inputs::exact;
     if (const auto weights = kernel_weights(call, w, a.dtype, inputs)) {
         const Tensor product = call.allocate({rows.size(0), w.n}, a.dtype);
         quantized_matmul(call.queue(), rows, *weights, product, inputs);
