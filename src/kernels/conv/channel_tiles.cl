@@ -1,5 +1,6 @@
 // Register tiles of convolutions whose results have channels innermost, and the end of a sum: some pixels by the rows
 // of a panel of weights, which are channels of the result.
+#include "core/prefetch.cl"
 #include "kernels/conv/lanes.cl"
 
 // Six pixels by twelve of sixteen registers, or by two vectors of 64 bytes. A last panel of few rows takes part of
@@ -26,7 +27,18 @@ typedef struct {
     const __local int* places;        // of the tile's pixels in the result
     int whole, has_bias, accumulate, bounded, apart;   // apart: sums are complete but for activate_tile
     real least, most;
+    // The weights that follow, of which a tile asks for a part: `step` bytes for each k. Weights beyond the caches are
+    // read as fast as there are requests on the way, more than processors make for one stream.
+    const __global char* ahead;
+    int step;
 } tile_end;
+
+// Tiles of `count` pixels ask for as many weights, from `next` on, as they multiply with.
+static inline void ask_ahead(tile_end* end, const __global real* next, int count)
+{
+    end->ahead = (const __global char*)next;
+    end->step = (int)(PANEL * sizeof(real)) / ((count + TILE_PIXELS - 1) / TILE_PIXELS) + 1;
+}
 
 // Half a vector, for panels of few rows.
 #if REAL_KIND(REAL) == 2
@@ -114,9 +126,12 @@ DEFINE_ACTIVATE(activate_half, half_vec)
             HIGH_##WIDTH(start_high = GET_HIGH_##WIDTH(end->bias + LANES);)                                     \
         }                                                                                                       \
         PIXELS_##N(START, WIDTH)                                                                                \
+        const __global char* ahead = end->ahead;                                                                \
+        const int step = end->step;                                                                             \
         for (int t = 0; t < taps; ++t, places += pitch) {                                                       \
             PIXELS_##N(FIND_##WHERE, WIDTH)                                                                     \
-            for (int c = 0; c < channels; ++c, weights += PANEL) {                                              \
+            for (int c = 0; c < channels; ++c, weights += PANEL, ahead += step) {                               \
+                PREFETCH_FAR(ahead);                                                                            \
                 const LOW_##WIDTH low = GET_LOW_##WIDTH(weights);                                               \
                 HIGH_##WIDTH(const HIGH_TYPE_##WIDTH high = GET_HIGH_##WIDTH(weights + LANES);)                 \
                 PIXELS_##N(ADD, WIDTH)                                                                          \

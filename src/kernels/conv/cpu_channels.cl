@@ -69,14 +69,14 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
     // By blocks of taps or, of a single tap, of channels, whose weights stay in a cache while all pixels read them; the
     // result holds the sums so far.
     real sums[TILE_PIXELS * PANEL];
-    const int near_pitch = p.tile_depth, block_taps = near_pitch ? taps : p.taps_block;
+    const int near_pitch = p.tile_depth;
     const int activation = p.finish.activation;
     int first_tap = 0, first_channel = 0;
-    if (near_pitch)
-        copy_near(near, near_pitch, source, places, pitch, count, taps, channels);
     do {
-        const int own_taps = min(block_taps, taps - first_tap);
+        const int own_taps = min((int)p.taps_block, taps - first_tap);
         const int own_channels = min((int)p.channels_block, channels - first_channel);
+        if (near_pitch)
+            copy_near(near, near_pitch, source, places + first_tap * pitch, pitch, count, own_taps, channels);
         const int last = first_tap + own_taps >= taps && first_channel + own_channels >= channels;
         epilogue finish = p.finish;
         finish.accumulate |= first_tap > 0 || first_channel > 0;
@@ -92,6 +92,10 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
         const long first = (long)first_tap * channels + first_channel;
         for (int row = row_begin; row < row_end; row += PANEL) {
             const __global real* panel = weights + row / PANEL * p.weight_stride + first * PANEL;
+            ask_ahead(&end, row + PANEL < row_end ? panel + p.weight_stride
+                                                  : weights + row_begin / PANEL * p.weight_stride +
+                                                        (first + own_taps * own_channels) * PANEL,
+                      count);
             end.result = result + row;
             end.bias = bias + (p.finish.has_bias ? row : 0);
             const int rows = min(PANEL, row_end - row);
@@ -101,11 +105,12 @@ void conv_channels(const __global real* source, ulong source_offset, const __glo
                 end.places = results + at;
                 if (near_pitch)
                     done = near_tile(count - at, sums, &end, near + at * near_pitch, near, panel, from, near_pitch, 1,
-                                     taps * channels);
+                                     own_taps * channels);
                 else
                     done = BY_WIDTH(placed, rows,
                                     (count - at, sums, &end, source + first_channel, zeros, panel, from, pitch,
                                      own_taps, own_channels));
+                end.ahead += own_taps * own_channels * end.step;
                 if (!end.whole)
                     finish_tile(sums, end.result, end.bias, end.places, done, rows, &finish);
                 else if (end.apart)

@@ -9,19 +9,18 @@ namespace clprim::conv {
 namespace {
 
 constexpr cl_long tile_pixels = 6;   // TILE_PIXELS in channel_tiles.cl
-constexpr cl_long near_bytes = 384 * 1024;   // for doubles, half of it for floats
+constexpr cl_long near_bytes = 192 * 1024;
 
 // Pixels that lie at whole steps of 4096 bytes fall on the same few lines of a cache: those of several taps are copied,
-// unless a work-item reads them a few times only or too few fit. Their pitch, or 0.
+// a tap at a time, unless a work-item reads them a few times only or too few fit. Their pitch, or 0.
 cl_long near_pitch(const ImplicitProblem& p, cl_long panel, DataType dtype)
 {
     constexpr cl_long lane_slack = 16;
     const cl_long taps = p.taps[0] * p.taps[1] * p.taps[2];
-    const cl_long pitch = p.total_depth() + lane_slack;
+    const cl_long pitch = p.depth + lane_slack;
     const bool aliased = p.source_strides[4] * p.scale[2] * static_cast<cl_long>(size_of(dtype)) % 4096 == 0;
-    return aliased && taps > 1 && p.rows >= 4 * panel && pitch * tile_pixels * cl_long{sizeof(cl_double)} <= near_bytes
-               ? pitch
-               : 0;
+    const cl_long least = pitch * tile_pixels * static_cast<cl_long>(size_of(dtype));
+    return aliased && taps > 1 && p.rows >= 4 * panel && least <= near_bytes ? pitch : 0;
 }
 
 // Taps whose weights of a panel stay in the second-level cache while all pixels of a work-item read them.
@@ -44,13 +43,13 @@ cl_long channels_together(const ImplicitProblem& p, cl_long panel)
 // Pixels and rows of a work-item that keep all compute units busy for the shortest time, by a model in cycles: of
 // products, and of numbers that come from a far cache, weights some two in a cycle and others four; a source that
 // leaves the near one comes again for each panel, and sums for each block.
-void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel)
+void choose_tiles(ImplicitProblem& p, const Device& device, cl_long panel, DataType dtype)
 {
     const cl_long pixels = p.pixels(), depth = p.total_depth(), taps = p.taps[0] * p.taps[1] * p.taps[2];
     const cl_long most_places = std::min<cl_long>(device.local_memory, 128 * 1024) / sizeof(cl_int) / (taps + 1);
     cl_long most_pixels = std::clamp<cl_long>(most_places / tile_pixels * tile_pixels, tile_pixels, 4096);
     if (p.tile_depth)
-        most_pixels = std::min(most_pixels, near_bytes / (p.tile_depth * cl_long{sizeof(cl_double)}));
+        most_pixels = std::min(most_pixels, near_bytes / (p.tile_depth * static_cast<cl_long>(size_of(dtype))));
     const cl_long panels = ceil_div(p.rows, panel);
     const cl_long blocks = ceil_div(taps, p.taps_block) * ceil_div(p.depth, p.channels_block);
     double best = std::numeric_limits<double>::infinity();
@@ -151,7 +150,9 @@ void launch(Queue& queue, const Call& caller, const Program& program, ImplicitPr
     p.taps_block = taps_together(p, panel);
     p.channels_block = p.taps[0] * p.taps[1] * p.taps[2] > 1 ? p.depth : channels_together(p, panel);
     p.tile_depth = near_pitch(p, panel, call.dtype);
-    choose_tiles(p, queue.device(), panel);
+    if (p.tile_depth)
+        p.taps_block = 1;
+    choose_tiles(p, queue.device(), panel, call.dtype);
     const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
     const cl_long places = p.tile_pixels * (p.taps[0] * p.taps[1] * p.taps[2] + 1);
     Tensor result = call.result();
@@ -185,6 +186,11 @@ PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels)
     p.source_strides[2] = patch.padded[1] * p.source_strides[3];
     p.source_strides[0] = patch.padded[0] * p.source_strides[2];
     return patch;
+}
+
+std::string channels_options(const Device& device, DataType dtype)
+{
+    return dtype_options(dtype) + (device.vnni_bytes ? " -DX86_PREFETCH" : "");
 }
 
 cl_long channels_panel_rows(const Device& device, DataType dtype)
@@ -242,7 +248,8 @@ Rejection cpu_channels_advises_against(const Call& call, const Device&)
 
 void run_cpu_channels(Queue& queue, const Call& call)
 {
-    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_channels.cl",
+                                                     channels_options(queue.device(), call.dtype));
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, program, p, first); });
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     long batch, rows, depth, in[2], out[2], pad[2], tiles[2];
     long source_strides[3], result_strides[3];     // n, h, w
     long block, blocks, pitch;                     // tiles of a block, blocks in all, reals from tile to tile
+    long cuts, cut_rows;                           // parts of the rows, for work-items of their own
     epilogue finish;
 } winograd_problem;
 
@@ -92,21 +93,25 @@ void conv_winograd(const __global real* source, ulong source_offset, const __glo
     bias += p.finish.has_bias ? bias_offset : 0;
     result += result_offset;
     V += V_offset + get_group_id(0) * POINTS * step;
+    const int row_begin = get_group_id(0) % p.cuts * p.cut_rows, row_end = min((long)rows, row_begin + p.cut_rows);
+    const long number = get_group_id(0) / p.cuts, numbers = get_num_groups(0) / p.cuts;
     const __global real* zeros = weights + (rows + PANEL - 1) / PANEL * panel_size;
     tile_end end;
     end.whole = end.apart = 0;
-    for (long first = (long)get_group_id(0) * block; first < tiles; first += get_num_groups(0) * block) {
+    for (long first = number * block; first < tiles; first += numbers * block) {
         const int count = min((long)block, tiles - first);
         for (int i = 0; i < count; ++i)
             transform_source(V + i * pitch, step, source, zeros, place_of(&p, first + i), &p);
-        for (int row = 0; row < rows; row += PANEL) {
-            const int own_rows = min(PANEL, rows - row);
+        for (int row = row_begin; row < row_end; row += PANEL) {
+            const int own_rows = min(PANEL, row_end - row);
             const __global real* U = weights + row / PANEL * panel_size;
-            for (int i = 0; i < POINTS; ++i, U += channels * PANEL)
-                for (int at = 0; at < count;)
+            for (int i = 0; i < POINTS; ++i, U += channels * PANEL) {
+                ask_ahead(&end, U + channels * PANEL, count);
+                for (int at = 0; at < count; end.ahead += channels * end.step)
                     at += BY_WIDTH(dense, own_rows,
                                    (count - at, M + (i * block + at) * PANEL, &end, V + i * step + at * pitch, zeros,
                                     U, places, pitch, 1, channels));
+            }
             for (int i = 0; i < count; ++i) {
                 const tile_place at = place_of(&p, first + i);
                 real out[4 * PANEL], *from = out;

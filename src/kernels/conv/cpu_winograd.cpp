@@ -1,5 +1,6 @@
 // Host side of cpu_winograd.cl: transforms weights once, cuts a pass into blocks of tiles.
 #include <algorithm>
+#include <limits>
 
 #include <kernels/conv/implicit.hpp>
 
@@ -14,7 +15,7 @@ constexpr cl_long scratch_bytes = 640 * 1024, most_block = 48;
 struct WinogradProblem {
     cl_long batch, rows, depth, in[2], out[2], pad[2], tiles[2];
     cl_long source_strides[3], result_strides[3];
-    cl_long block, blocks, pitch;
+    cl_long block, blocks, pitch, cuts, cut_rows;
     Epilogue epilogue;
 
     cl_long all_tiles() const { return batch * tiles[0] * tiles[1]; }
@@ -41,16 +42,37 @@ WinogradProblem winograd_problem(const Call& call)
     return p;
 }
 
-// As many tiles together as a near cache holds transformed, and as few as give each compute unit a block.
-void choose_block(WinogradProblem& p, const Device& device, DataType dtype)
+// Cycles of the unit that has the most: products by vectors, transforms, weights from a far cache or memory.
+double cost_of(const WinogradProblem& p, cl_long items)
+{
+    const double rounds = double(ceil_div(p.blocks * p.cuts, items));
+    const double tiles = double(p.block), rows = double(p.cut_rows);
+    return rounds * (points * (tiles / 32 + 0.5) * rows * double(p.depth) +
+                     tiles * (60.0 * double(p.depth) + 90.0 * rows) / 16);
+}
+
+// As many tiles together as a near cache holds transformed, and as few as give each compute unit a block, of all rows
+// or, so that units do not read all weights for a few tiles, of a part. Cycles.
+double choose_block(WinogradProblem& p, const Device& device, DataType dtype)
 {
     p.pitch = p.depth + 16;                  // not at whole steps of a page
-    const cl_long tiles = p.all_tiles(), units = device.compute_units;
+    const cl_long tiles = p.all_tiles(), units = device.compute_units, panel = channels_panel_rows(device, dtype);
     cl_long most = scratch_bytes / (points * p.pitch * static_cast<cl_long>(size_of(dtype)));
     most = std::clamp<cl_long>(most / tile_pixels * tile_pixels, tile_pixels, most_block);
-    const cl_long blocks = ceil_div(ceil_div(tiles, most), units) * units;
-    p.block = std::min(most, ceil_div(ceil_div(tiles, blocks), tile_pixels) * tile_pixels);
-    p.blocks = ceil_div(tiles, p.block);
+    WinogradProblem cut = p;
+    double best = std::numeric_limits<double>::infinity();
+    for (cl_long cuts = 1; cuts == 1 || (cuts <= units && cuts * panel <= p.rows); cuts *= 2) {
+        cut.cut_rows = ceil_div(ceil_div(p.rows, panel), cuts) * panel;
+        cut.cuts = ceil_div(p.rows, cut.cut_rows);
+        const cl_long sharing = ceil_div(units, cut.cuts), blocks = ceil_div(ceil_div(tiles, most), sharing) * sharing;
+        cut.block = std::min(most, ceil_div(ceil_div(tiles, blocks), tile_pixels) * tile_pixels);
+        cut.blocks = ceil_div(tiles, cut.block);
+        if (const double cost = cost_of(cut, units); cost < best) {
+            best = cost;
+            p = cut;
+        }
+    }
+    return best;
 }
 
 }  // namespace
@@ -93,7 +115,8 @@ void run_cpu_winograd(Queue& queue, const Call& call)
 {
     WinogradProblem p = winograd_problem(call);
     choose_block(p, queue.device(), call.dtype);
-    const Program& program = queue.context().program("kernels/conv/cpu_winograd.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_winograd.cl",
+                                                     channels_options(queue.device(), call.dtype));
     const cl_long panel = channels_panel_rows(queue.device(), call.dtype);
     const auto pack = [&] {
         const cl_long all = ceil_div(p.rows, panel) * panel * p.depth;
@@ -104,7 +127,8 @@ void run_cpu_winograd(Queue& queue, const Call& call)
     };
     const Tensor weights =
         call.prepared ? call.prepared->get(queue, "conv winograd", pack, Prepared::Keeps::all) : pack();
-    const cl_long items = std::min<cl_long>(p.blocks, queue.device().compute_units);
+    const cl_long sharing = std::max<cl_long>(queue.device().compute_units / p.cuts, 1);
+    const cl_long items = std::min<cl_long>(p.blocks, sharing) * p.cuts;
     const Tensor scratch = queue.context().empty({items * points * p.block * p.pitch}, call.dtype, queue);
     queue.launch(program.kernel("conv_winograd"), Range::groups(static_cast<std::size_t>(items)), call.x, weights,
                  call.bias, call.y, scratch,
