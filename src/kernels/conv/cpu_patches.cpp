@@ -1,8 +1,8 @@
 // Convolutions with channels innermost as products of matrices, where products are much faster than anything that
-// gathers: bfloat16 on CPUs with AMX. A row of the one matrix is a patch: the channels of all taps that a pixel of the
-// result reads (im2col, after Chellapilla, Puri, Simard, "High Performance Convolutional Neural Networks for Document
-// Processing", 2006); those of a convolution of one tap lie so already. Patches are copied for a few images at a time,
-// so that they stay in a cache.
+// gathers: bfloat16 on CPUs with AMX, and large float32 ones of one tap, whose constant weights are split once. A row
+// of the one matrix is a patch: the channels of all taps that a pixel of the result reads (im2col, after Chellapilla,
+// Puri, Simard, "High Performance Convolutional Neural Networks for Document Processing", 2006); those of a
+// convolution of one tap lie so already. Patches are copied for a few images at a time, so that they stay in a cache.
 #include <kernels/conv/problem.hpp>
 
 #include <algorithm>
@@ -221,9 +221,11 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
 {
     if (!device.amx)
         return "for CPUs with AMX";
-    if (call.dtype != DataType::bfloat16)
-        return "computes bfloat16";
     const Problem& q = call.problem;
+    const bool constant_pixels = call.dtype == DataType::float32 && call.pass == ConvPass::forward && call.prepared &&
+                                 q.taps() == 1;
+    if (call.dtype != DataType::bfloat16 && !constant_pixels)
+        return "computes bfloat16, and float32 with constant weights of one tap";
     const auto innermost = [](const cl_long (&strides)[5], cl_long channels) {
         return channels == 1 || strides[1] == 1;
     };
@@ -240,7 +242,7 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
         return "has nothing to compute";
     const Gather g = gather_of(call);
     const cl_long bytes = 2 * g.pixels() * g.length() * (weight ? q.batch : 1);
-    if (!g.is_source(q.batch) && bytes > most_kept_patch_bytes)
+    if (!g.is_source(q.batch) && (bytes > most_kept_patch_bytes || call.dtype != DataType::bfloat16))
         return "would copy too much at once";
     return {};
 }
@@ -248,8 +250,12 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
 // A patch is worth its copy where enough products are made of it.
 Rejection cpu_patches_advises_against(const Call& call, const Device&)
 {
-    constexpr cl_long least_products = 24;
+    constexpr cl_long least_products = 24, least_columns = 256, least_depth = 512, least_results = 192 * 512;
     const Problem& q = call.problem;
+    if (call.dtype == DataType::float32 &&
+        (q.out_channels < least_columns || q.in_channels < least_depth ||
+         q.batch * q.out_pixels() * q.out_channels < least_results))
+        return "would split more to bfloat16 than it multiplies";
     const cl_long products = call.pass == ConvPass::backward_data ? q.in_channels : q.out_channels;
     if (!gather_of(call).is_source(q.batch) && products < least_products)
         return "would copy patches for few products";
