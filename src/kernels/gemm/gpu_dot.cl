@@ -6,7 +6,8 @@
 //   B_ALONG_K=0   64 columns, neighbouring items read neighbouring quads of columns, each of them at four k
 // Loads of B come first, then sums. Options: those of problem.cl, -DROWS=1|4|8|16, -DALIGNED=0|1 (quads of B lie at
 // multiples of four elements, as many), -DA_QUADS=0|1 (the same of A, along k), -DOFFSET=int|long (holds every distance
-// within a matrix), -DSUB_GROUP=.. where Intel's compiler would take the widest and spill.
+// within a matrix), -DLEFT=int|long (counts k: int saves registers on NVIDIA's), -DSUB_GROUP=.. where Intel's compiler
+// would take the widest and spill.
 #include "kernels/gemm/problem.cl"
 #include "core/quad.cl"
 
@@ -133,14 +134,14 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     for (int row = 0; row < ROWS; ++row)
         sums[row] = 0;
     if (s.columns > 0) {
-        long left = end - begin;
+        LEFT left = (LEFT)(end - begin);
         for (; left > (FOURS - 1) * LINE_STEP + STEP - 1; left -= FOURS * LINE_STEP) {
             add_products(sums, s, FOURS, FOURS * LINE_STEP);
             s.a += FOURS * LINE_STEP * s.a_step;
             s.b += FOURS * LINE_STEP * s.b_step;
         }
         for (; left > 0; left -= LINE_STEP) {
-            add_products(sums, s, 1, (int)min(left, (long)LINE_STEP));
+            add_products(sums, s, 1, (int)min(left, (LEFT)LINE_STEP));
             s.a += LINE_STEP * s.a_step;
             s.b += LINE_STEP * s.b_step;
         }

@@ -15,8 +15,9 @@
 //   -DCOUNTED=0|1                      1: places are counted from where the part of k begins, since a pointer that
 //                                      moves on hides from Intel's compiler which buffer it is in: loads from
 //                                      anywhere are loops over the addresses of a sub-group on Xe-LP
-//   -DLEFT=int|long                    counts slabs: int where it saves the register that sums miss (NVIDIA's), while
-//                                      AMD's compiler makes more pairs of instructions beside long
+//   -DLEFT=int|long                    counts slabs, parts and batches: int where it saves the registers that
+//                                      sums miss (NVIDIA's), while AMD's compiler makes more pairs of instructions
+//                                      beside long
 //   -DSTAGES=0|2.. -DEMULATED=0|1      of tiled_stages.cl
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 #include "kernels/gemm/problem.cl"
@@ -30,6 +31,13 @@
 
 #if defined(CLPRIM_FP64)
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define LEFT_IS_int 1
+#if CLPRIM_CAT(LEFT_IS_, LEFT)
+#define GROUP_ID(dimension) (int)get_group_id(dimension)
+#else
+#define GROUP_ID(dimension) get_group_id(dimension)
 #endif
 
 #if PARTIAL
@@ -111,7 +119,11 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 #define EACH_SLAB(depth, first) for (LEFT left = (LEFT)(((depth) - (first)) / SLAB_K); left >= 0; --left)
 #define MORE_SLABS (left > 0)
 #define AT_SLAB(matrix, step) (matrix)
+#if CLPRIM_CAT(LEFT_IS_, LEFT) && PARTIAL && !A_ALONG_K && !ALIGNED && !NEIGHBOURS
+#define NONE (int)(left == INT_MAX)
+#else
 #define NONE 0
+#endif
 #define MOVE_ON(depth)                                                                                                \
     a += (depth) * p.a.column;                                                                                        \
     b += (depth) * p.b.row;
@@ -127,9 +139,9 @@ void multiply(const __global storage_t(X)* restrict a, ulong a_offset, const __g
     const int item = get_local_id(1) * SIDE + get_local_id(0);
     const int x = INTERLEAVED ? item_column(item) : (int)get_local_id(0);
     const int y = INTERLEAVED ? item_row(item) : (int)get_local_id(1);
-    const long row_blocks = (p.m + TILE - 1) / TILE;
-    const long j0 = (long)get_group_id(0) * TILE, i0 = (long)(get_group_id(1) % row_blocks) * TILE;
-    const long split = get_group_id(1) / row_blocks, batch = get_group_id(2);
+    const LEFT row_blocks = (p.m + TILE - 1) / TILE;
+    const long j0 = (long)get_group_id(0) * TILE, i0 = (long)(GROUP_ID(1) % row_blocks) * TILE;
+    const LEFT split = GROUP_ID(1) / row_blocks, batch = GROUP_ID(2);
     const long k_begin = split * split_depth, k_end = min(p.k, k_begin + split_depth);
     const slab_source from_a = {p.a.row, p.a.column, min(p.m - i0, (long)TILE) - 1, A_ALONG_K, ALIGNED};
     const slab_source from_b = {p.b.column, p.b.row, min(p.n - j0, (long)TILE) - 1, B_ALONG_K, ALIGNED};
