@@ -59,6 +59,8 @@ CASES = {
     "columns": (recurrence, [torch.rand(70, 33), randn(70, 33)], 0, False),
     "whole turns": (recurrence, [torch.rand(2, 512), randn(2, 512)], 1, False),
     "no turn is whole": (matrices, SMALL, 1, True),
+    "no tile is whole": (total, [randn(2, 2304)], 1, False),
+    "several tiles": (recurrence, [torch.rand(2, 5000), randn(2, 5000)], 1, True),
     "places": (last_largest, [randn(5, 300).round(decimals=1), torch.arange(300).repeat(5, 1)], 1, False),
     "few": (total, [torch.randint(-9, 9, (50, 20))], 1, False),
     "float16": (total, [randn(3, 90).half()], 1, False),
@@ -89,10 +91,37 @@ def check_scan(function, xs, dim, reverse):
         torch.testing.assert_close(a.cpu().to(b.dtype), b, atol=tolerance, rtol=tolerance)
 
 
+def check_scans_in_one_kernel(length):
+    """A scan of what another one gave, what was read before it, what is read where an index says, and reductions."""
+    def scanned(x, index):
+        x = x / x.abs().amax(1, keepdim=True)
+        first = associative_scan(total, x, dim=1)
+        second = associative_scan(torch.maximum, first.cos() + x, dim=1, reverse=True)
+        return second * first + x.gather(1, index), second.var(1), x.sum(1)
+
+    x, index = randn(3, length), torch.randint(0, length, (3, length))
+    torch._dynamo.reset()
+    actual = torch.compile(scanned, fullgraph=True)(on_device(x), on_device(index))
+    wide = x.double()
+    wide = wide / wide.abs().amax(1, keepdim=True)
+    first = wide.cumsum(1)
+    second = (first.cos() + wide).flip(1).cummax(1)[0].flip(1)
+    expected = second * first + wide.gather(1, index), second.var(1), wide.sum(1)
+    for a, b in zip(actual, expected):
+        assert a.device.type == "ocl"
+        torch.testing.assert_close(a.cpu().double(), b, atol=1e-3, rtol=1e-4)
+
+
 @pointwise
 @pytest.mark.parametrize("name", CASES)
 def test_scans(name):
     check_scan(*CASES[name])
+
+
+@pointwise
+@pytest.mark.parametrize("length", [100, 300, 2304])
+def test_scans_in_one_kernel(length):
+    check_scans_in_one_kernel(length)
 
 
 @pointwise
@@ -140,3 +169,5 @@ def test_a_generic_scan_of_any_length():
 if __name__ == "__main__":
     for case in CASES.values():
         check_scan(*case)
+    for row in (100, 300, 2304):
+        check_scans_in_one_kernel(row)

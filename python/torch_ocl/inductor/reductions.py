@@ -73,6 +73,7 @@ class Reductions:
         self.kept: KeptValues | None = None
         self.turns_are_whole = False           # lanes beyond the last element compute it, too: a scan has barriers
         self.stored: set[str] = set()          # pointers that the loop being written stores through
+        self.start_scans()
 
     def finalize_indexing(self, indices) -> None:
         super().finalize_indexing(indices)
@@ -80,8 +81,10 @@ class Reductions:
         if self.features.is_reduction():
             scans = self.features.contains_op("scan")
             self.lanes = 1 if scans and self.cpu else self.choose_lanes(indices)
+            if scans and self.lanes > 1:
+                self.choose_span()
             length = self.features.reduction_numel
-            whole = V.graph.sizevars.statically_known_multiple_of(length, self.lanes)
+            whole = V.graph.sizevars.statically_known_multiple_of(length, self.lanes * self.span)
             self.turns_are_whole = scans and not whole
             if self.cpu and self.lanes > 1 and isinstance(length, (int, sympy.Integer)):
                 self.kept = KeptValues(int(length), self.local_memory, self.figures.local_memory // 2)
@@ -133,7 +136,7 @@ class Reductions:
         row = entry.length if inner else entry.divisor
         if self.lanes == 1 or not V.graph.sizevars.statically_known_multiple_of(row, self.lanes):
             return index
-        of_turn = re.sub(rf"\b{self.reduction_tree.name}\b", "turn", index)
+        of_turn = re.sub(rf"\b{self.reduction_tree.name}\b", "first" if self.span > 1 else "turn", index)
         return f"{of_turn} + lane" if inner else of_turn
 
     # One reduction.
@@ -284,22 +287,25 @@ class Reductions:
             body.writelines(self.block_starts)
             first, limit = "block", "block_end"
         # All lanes take the same number of turns: compilers see neighbouring lanes at neighbouring elements.
-        body.writeline(f"for (index_t turn = {first}; turn < {limit}; turn += {self.lanes}) {{")
+        body.writeline(f"for (index_t turn = {first}; turn < {limit}; turn += {self.lanes * self.span}) {{")
         body._indent += 1
-        element = f"turn{' + lane' if self.lanes > 1 else ''}"
-        if self.turns_are_whole:
-            body.writeline(f"const int live = {element} < {limit};")
-            element = f"min({element}, (index_t){limit} - 1)"
-        body.writeline(f"const index_t rindex = {element};")
         whole = V.graph.sizevars.statically_known_multiple_of(length, self.lanes)
-        if self.lanes > 1 and not self.turns_are_whole and not whole:
-            body.writeline(f"if (rindex < {limit}) {{")
-            body._indent += 1
-            opened = 1
-        body.writeline(f"const index_t {tree.name} = rindex;")
-        body.writeline(f"const int taken = turn / {self.lanes} + 1;")
-        for part in parts:
-            body.splice(part)
+        if self.span > 1 or self.phases:
+            self.write_phases(parts, limit, whole)
+        else:
+            element = f"turn{' + lane' if self.lanes > 1 else ''}"
+            if self.turns_are_whole:
+                body.writeline(f"const int live = {element} < {limit};")
+                element = f"min({element}, (index_t){limit} - 1)"
+            body.writeline(f"const index_t rindex = {element};")
+            if self.lanes > 1 and not self.turns_are_whole and not whole:
+                body.writeline(f"if (rindex < {limit}) {{")
+                body._indent += 1
+                opened = 1
+            body.writeline(f"const index_t {tree.name} = rindex;")
+            body.writeline(f"const int taken = turn / {self.lanes} + 1;")
+            for part in parts:
+                body.splice(part)
         for _ in range(1 + opened):
             body._indent -= 1
             body.writeline("}")

@@ -69,8 +69,19 @@ static inline fragment_sums of_queries(sub_group g, const __local float* common,
 #define SHIFTS(o, n) of_queries(g, common, n)
 #define DELTAS(o, n) of_queries(g, common + SPAN, n)
 #else
-#define SHIFTS(o, n) shifts[o]
-#define DELTAS(o, n) deltas[o]
+#if defined(ENGINE_WMMA) && !EMULATED && defined(MASKED)
+// What its compiler can't know to be the same in each part of a step: it would keep a vector for each in registers.
+static inline float anew(float x)
+{
+    __asm__ volatile("" : "+v"(x));
+    return x;
+}
+#define OF_LINES(x) ((fragment_sums)anew((x)[0]))
+#else
+#define OF_LINES(x) EACH_ELEMENT(x)
+#endif
+#define SHIFTS(o, n) OF_LINES(shifts[o])
+#define DELTAS(o, n) OF_LINES(deltas[o])
 #endif
 
 // `score_scale` is `scale` to the base 2, and not 0.
@@ -148,7 +159,8 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
 #ifdef MASKED
     const __global uchar* mask_head = (const __global uchar*)(mask + (mask_offset + AT_HEAD(p.mask, b, h)));
     const long mask_step = OWN_KEYS ? p.mask.row : p.mask.column, own_step = OWN_KEYS ? p.mask.column : p.mask.row;
-#define OWN_LINE(o, l) min(first_own + own_line + (o) * OWN_SIDE + OWN_OF((l) * 2, g.lane), owners - 1)
+#define OWN_LINE(o, l, item, lane)                                                                                    \
+    min(first_own + ((item) / LANES * OWN + (o)) * OWN_SIDE + OWN_OF((l) * 2, lane), owners - 1)
     const float factor = 1, hidden = -INFINITY;
 #else
     const float factor = score_scale, hidden = score_scale < 0 ? INFINITY : -INFINITY;
@@ -207,17 +219,11 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
     {
         const long first_row = ((long)b * p.heads + h) * p.queries;
 #if !OWN_KEYS
-        fragment_sums shifts[OWN], deltas[OWN];
-        EACH_OWN {
-            float of_shifts[FRAGMENT_SUMS], of_deltas[FRAGMENT_SUMS];
-            UNROLL for (int e = 0; e < FRAGMENT_SUMS; ++e)
-            {
-                const int at = min(first_own + own_line + o * OWN_SIDE + OWN_OF(e, g.lane), owners - 1);
-                of_shifts[e] = -exponent_of(logsumexp[logsumexp_offset + first_row + at], 1);
-                of_deltas[e] = delta[delta_offset + first_row + at];
-            }
-            shifts[o] = CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, of_shifts);
-            deltas[o] = CLPRIM_CAT(vload, FRAGMENT_SUMS)(0, of_deltas);
+        float shifts[OWN][OWN_LINES], deltas[OWN][OWN_LINES];
+        EACH_OWN EACH_LINE {
+            const int at = min(first_own + own_line + o * OWN_SIDE + OWN_OF(l * 2, g.lane), owners - 1);
+            shifts[o][l] = -exponent_of(logsumexp[logsumexp_offset + first_row + at], 1);
+            deltas[o][l] = delta[delta_offset + first_row + at];
         }
 #endif
 #if AHEAD
@@ -282,7 +288,7 @@ void BACKWARD(BACKWARD_INPUTS, OUTPUT(grad_first), OUTPUT(grad_second), attentio
 #ifdef MASKED
                 EACH_OWN {
                     OFFSET own_mask[OWN_LINES];
-                    EACH_LINE own_mask[l] = (OFFSET)(2 * own_step) * (OFFSET)(OWN_LINE(o, l) + NONE(j0));
+                    EACH_LINE own_mask[l] = (OFFSET)(2 * own_step) * (OFFSET)OWN_LINE(o, l, mine, g.lane + NONE(j0));
                     EACH_PART add_mask(g, &scores[o][n], part_fragment + n, score_scale, mask_head + 2 * j0 * mask_step,
                                        own_mask, (OFFSET)(2 * mask_step),
                                        (int)(OWN_KEYS ? p.queries : p.keys) - 1 - j0);

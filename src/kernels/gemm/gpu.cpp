@@ -267,7 +267,7 @@ void gpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
         gemm_options(problem.dtype) + (sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "") +
         (limited ? " -cl-nv-maxrregcount=128" : "") +
         fmt::format(" -DB_ALONG_K={:d} -DALIGNED={:d} -DA_QUADS={:d} -DOFFSET={} -DLEFT={} -DROWS={}", along_k, aligned,
-                    a_quads, offset_type(problem), count_type(queue.device(), problem.k), rows);
+                    a_quads, offset_type(problem), rows > 1 ? count_type(queue.device(), problem.k) : "long", rows);
     const Program& program = queue.context().program("kernels/gemm/gpu_dot.cl", options);
     const GpuRate rate = gpu_rate(queue.device());
     const std::int64_t x = divide_up(problem.n, columns), y = divide_up(problem.m, rows);
