@@ -2,7 +2,7 @@
 # Runs kernels for GPUs in Oclgrind (package oclgrind), a simulator that finds accesses outside buffers, data races,
 # uninitialised values and wrong calls of OpenCL, on a machine without a GPU.
 #
-#     tools/oclgrind.sh                                            # every family once on small shapes: a few minutes
+#     tools/oclgrind.sh                                            # every family and form of generated kernels once: minutes
 #     tools/oclgrind.sh build/tests/test_roi                       # a program: Oclgrind prints what it finds
 #     tools/oclgrind.sh .venv/bin/python -m pytest tests/python/test_scan.py -k cumsum   # a finding fails its test
 #     OCLGRIND_MAX_WGSIZE=64 OCLGRIND_LOCAL_MEM_SIZE=16384 tools/oclgrind.sh             # as on a small device
@@ -58,7 +58,8 @@ export OCLGRIND_COMPUTE_UNITS=16   # kernels take the large tiles of a device th
 # Its check of uninitialised values does not know all that LLVM's optimiser writes.
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 if [ $# = 0 ]; then
-    set -- "$root/.venv/bin/python" -m pytest -q --durations=10 "$root/tests/python/test_every_family.py"
+    set -- "$root/.venv/bin/python" -m pytest -q --durations=10 "$root/tests/python/test_every_family.py" \
+        "$root/tests/python/test_every_generated_kernel.py"
 fi
 case "$*" in
     *pytest*) export OCLGRIND_LOG=$work/findings ;;   # tests/python/conftest.py reads it after every test
