@@ -2,7 +2,7 @@
 # Runs kernels for GPUs in Oclgrind (package oclgrind), a simulator that finds accesses outside buffers, data races,
 # uninitialised values and wrong calls of OpenCL, on a machine without a GPU.
 #
-#     tools/oclgrind.sh                                            # every family and form of generated kernels once: minutes
+#     tools/oclgrind.sh                                            # every family and generated kernel once: minutes
 #     tools/oclgrind.sh build/tests/test_roi                       # a program: Oclgrind prints what it finds
 #     tools/oclgrind.sh .venv/bin/python -m pytest tests/python/test_scan.py -k cumsum   # a finding fails its test
 #     OCLGRIND_MAX_WGSIZE=64 OCLGRIND_LOCAL_MEM_SIZE=16384 tools/oclgrind.sh             # as on a small device
