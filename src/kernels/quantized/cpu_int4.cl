@@ -131,7 +131,21 @@ static inline float16 offsets_of(const __global storage_t(X)* zeros, const int4_
 }
 #endif
 
-// Numbers of x that have no digits, times a column.
+// Operands, of x a row: where it lies, and its number among those of its chunks.
+typedef struct {
+    const __global storage_t(X)* x;
+    const CHUNK* chunks;
+    long row;
+    const __global uchar* w;
+    const __global storage_t(X) *scales, *zeros;
+} int4_operands;
+
+// Columns at a time: `size` of each of four streams, which begin `apart` columns after each other.
+typedef struct {
+    long column, apart, size;
+} int4_block;
+
+// Numbers of x that have no digits.
 typedef struct {
     int count;
     int inputs[16];
@@ -139,17 +153,16 @@ typedef struct {
 } int4_specials;
 
 // Those from input `from` on, as many as there is room for; where to go on.
-static inline long find_specials(const __global storage_t(X)* x, const CHUNK* chunks, long row, long depth, long from,
-                                 int4_specials* to)
+static inline long find_specials(const int4_operands* of, long depth, long from, int4_specials* to)
 {
     to->count = 0;
     for (long block = from / 32; block < depth / 32; ++block, from = 32 * block) {
-        const CHUNK_OF(uint)* noted = (const CHUNK_OF(uint)*)(chunks + block / 4 * CHUNK_BYTES + SPECIAL_AT);
-        if ((noted[row] >> (block % 4) & 1) == 0)
+        const CHUNK* chunk = of->chunks + block / 4 * CHUNK_BYTES;
+        if ((((const CHUNK_OF(uint)*)(chunk + SPECIAL_AT))[of->row] >> (block % 4) & 1) == 0)
             continue;
-        const float limit = limit_of(x + 32 * block);
+        const float limit = limit_of(of->x + 32 * block);
         for (; from < 32 * (block + 1); ++from) {
-            const float value = load(X, x, from);
+            const float value = load(X, of->x, from);
             if (fabs(value) <= limit)
                 continue;
             if (to->count == 16)
@@ -161,22 +174,53 @@ static inline long find_specials(const __global storage_t(X)* x, const CHUNK* ch
     return depth;
 }
 
-static inline float sum_of_specials(const int4_specials* of, const __global uchar* w,
-                                    const __global storage_t(X)* scales, const __global storage_t(X)* zeros,
-                                    const int4_problem* p)
+// Times a column.
+static inline float sum_of_specials(const int4_specials* specials, const int4_operands* of, const int4_problem* p,
+                                    long column)
 {
+    const __global uchar* w = of->w + column * (p->depth / 2);
+    const __global storage_t(X)* scales = of->scales + column * p->scale_column;
     float sum = 0;
-    for (int i = 0; i < of->count; ++i) {
-        const long input = of->inputs[i], group = input / p->group;
+    for (int i = 0; i < specials->count; ++i) {
+        const long input = specials->inputs[i], group = input / p->group;
         const uchar pair = w[input / 32 * 16 + input % 16];
         float weight = (float)((input % 32 < 16 ? pair & 15 : pair >> 4) - 8) *
                        load(X, scales, group * p->scale_group);
 #ifdef ZEROS
-        weight += load(X, zeros, group * p->zero_group);
+        weight += load(X, of->zeros, column * p->zero_column + group * p->zero_group);
 #endif
-        sum = fma(of->values[i], weight, sum);
+        sum = fma(specials->values[i], weight, sum);
     }
     return sum;
+}
+
+// A row of x times a block of columns, from what the vectors of sums hold, to y. `x_sums`: of the row's groups.
+static inline void finish_row(const int4_operands* of, const int4_problem* p, int4_block block,
+                              const __local float* sums, __local float* x_sums, __global storage_t(X)* y)
+{
+    float results[4][16];
+#ifdef ZEROS
+    sum_groups(of->chunks, p, of->row, x_sums);
+#endif
+    for (long i = 0; i < 4; ++i) {
+        for (long c = 0; c < block.size; ++c)
+            results[i][c] = sum_of(vload16((c * ROWS + of->row) * 4 + i, sums));
+#ifdef ZEROS
+        const float16 added =
+            offsets_of(of->zeros + (block.column + i * block.apart) * p->zero_column, p, block.size, x_sums);
+        vstore16(vload16(0, results[i]) + added, 0, results[i]);
+#endif
+    }
+    int4_specials specials;
+    for (long input = 0; input < p->depth;) {
+        input = find_specials(of, p->depth, input, &specials);
+        for (long c = 0; c < 4 * block.size && specials.count != 0; ++c)
+            results[c % 4][c / 4] +=
+                sum_of_specials(&specials, of, p, block.column + c % 4 * block.apart + c / 4);
+    }
+    for (long i = 0; i < 4; ++i)
+        for (long c = 0; c < block.size; ++c)
+            store(X, y, block.column + i * block.apart + c, results[i][c]);
 }
 
 // `memory`: of one row its chunks, scales of the columns at a time, sums of a group's inputs, sums of the columns.
@@ -187,17 +231,17 @@ void multiply(const __global storage_t(X)* x, ulong x_offset, const __global cha
               int4_problem p, __local float16* memory)
 {
     const long begin = (long)get_group_id(0) * p.item_columns, end = min(p.columns, begin + p.item_columns);
-    const long count = (p.depth + INPUTS - 1) / INPUTS, row = p.depth / 2, groups = p.depth / p.group;
+    const long count = (p.depth + INPUTS - 1) / INPUTS, row = p.depth / 2;
     const long pieces = (count * PIECES + 15) / 16 * 16;
     const bool as_they_lie = sizeof(storage_t(X)) == 4 && p.scale_group == 1 && p.group * PIECES == INPUTS &&
-                             groups == count * PIECES;   // scales
+                             p.depth / p.group == count * PIECES;   // scales
     __local char* free = (__local char*)memory;
-    x += x_offset;
+    int4_operands of = {x + x_offset, 0, 0, w + w_offset, scales + scales_offset, zeros + zeros_offset};
 #if ROWS == 1
     __local char* from = free;
     free += count * CHUNK_BYTES;
     for (long number = 0; number < count; ++number) {
-        put_row(x + number * INPUTS, p.depth / 32 - 4 * number, 0, from + number * CHUNK_BYTES);
+        put_row(of.x + number * INPUTS, p.depth / 32 - 4 * number, 0, from + number * CHUNK_BYTES);
         put_mask(p.depth / 32 - 4 * number, from + number * CHUNK_BYTES);
     }
 #else
@@ -206,55 +250,32 @@ void multiply(const __global storage_t(X)* x, ulong x_offset, const __global cha
     __local float* lines = (__local float*)free;
     __local float* sums = lines + p.block_columns * pieces;
     __local float* x_sums = sums + p.block_columns * (16 * ROWS);
-    w += w_offset;
-    scales += scales_offset;
-    zeros += zeros_offset;
-    y += y_offset;
     // Four streams of columns, and the last four once more where they leave some over.
-    const long quarter = (end - begin) / 4, over = (end - begin) % 4 != 0;
-    long size;
-    for (long at = 0; at < quarter + over; at += size) {
-        const long column = at < quarter ? begin + at : max(end - 4, 0l), apart = at < quarter ? quarter : 1;
-        size = at < quarter ? min(quarter - at, p.block_columns / 4) : 1;
+    const long stream = (end - begin) / 4, over = (end - begin) % 4 != 0;
+    int4_block block;
+    for (long at = 0; at < stream + over; at += block.size) {
+        if (at < stream)
+            block = (int4_block){begin + at, stream, min(stream - at, p.block_columns / 4)};
+        else
+            block = (int4_block){max(end - 4, 0l), 1, 1};
+        const __global storage_t(X)* first_scales = of.scales + block.column * p.scale_column;
         for (long i = 0; i < 4 && !as_they_lie; ++i)
-            put_lines(scales + (column + i * apart) * p.scale_column, &p, size, pieces, lines + i * size * pieces);
-        int4_columns of = {(ulong)(w + column * row), row, apart * row, p.ahead, 0, count, (ulong)lines, 4 * pieces,
-                           4 * pieces * size, (ulong)sums, size};
+            put_lines(first_scales + i * block.apart * p.scale_column, &p, block.size, pieces,
+                      lines + i * block.size * pieces);
+        int4_columns columns = {(ulong)(of.w + block.column * row), row, block.apart * row, p.ahead, 0, count,
+                                (ulong)lines, 4 * pieces, 4 * pieces * block.size, (ulong)sums, block.size};
         if (as_they_lie) {
-            of.scales = (ulong)(scales + column * p.scale_column);
-            of.scale_row = 4 * p.scale_column;
-            of.scale_stream = apart * of.scale_row;
+            columns.scales = (ulong)first_scales;
+            columns.scale_row = 4 * p.scale_column;
+            columns.scale_stream = block.apart * columns.scale_row;
         }
         for (long first = 0; first < p.rows; first += ROWS) {
-            const CHUNK* chunks_of = from + first / ROWS * count * CHUNK_BYTES;
-            of.x = (ulong)chunks_of;
-            add_columns(of);
-            for (long r = 0; r < ROWS && first + r < p.rows; ++r) {
-                float results[4][16];
-#ifdef ZEROS
-                sum_groups(chunks_of, &p, r, x_sums);
-#endif
-                for (long i = 0; i < 4; ++i) {
-                    for (long c = 0; c < size; ++c)
-                        results[i][c] = sum_of(vload16((c * ROWS + r) * 4 + i, sums));
-#ifdef ZEROS
-                    const float16 added = offsets_of(zeros + (column + i * apart) * p.zero_column, &p, size, x_sums);
-                    vstore16(vload16(0, results[i]) + added, 0, results[i]);
-#endif
-                }
-                int4_specials specials;
-                for (long from = 0; from < p.depth;) {
-                    from = find_specials(x + (first + r) * p.x_row, chunks_of, r, p.depth, from, &specials);
-                    for (long c = 0; c < 4 * size && specials.count != 0; ++c) {
-                        const long at_column = column + c % 4 * apart + c / 4;
-                        results[c % 4][c / 4] += sum_of_specials(&specials, w + at_column * row,
-                                                                 scales + at_column * p.scale_column,
-                                                                 zeros + at_column * p.zero_column, &p);
-                    }
-                }
-                for (long i = 0; i < 4; ++i)
-                    for (long c = 0; c < size; ++c)
-                        store(X, y, (first + r) * p.y_row + column + i * apart + c, results[i][c]);
+            of.chunks = from + first / ROWS * count * CHUNK_BYTES;
+            columns.x = (ulong)of.chunks;
+            add_columns(columns);
+            for (of.row = 0; of.row < ROWS && first + of.row < p.rows; ++of.row) {
+                of.x = x + x_offset + (first + of.row) * p.x_row;
+                finish_row(&of, &p, block, sums, x_sums, y + y_offset + (first + of.row) * p.y_row);
             }
         }
     }

@@ -7,7 +7,6 @@ static inline int4 fours_of(int16 v) { return v.s048c + v.s159d + v.s26ae + v.s3
 #define FOLD(a, b, c, d, OF)                                                                                \
     OF(OF((a.x, b.x, c.x, d.x), (a.y, b.y, c.y, d.y)), OF((a.z, b.z, c.z, d.z), (a.w, b.w, c.w, d.w)))
 #define SUM_OF_INTS(a, b) ((int4)a + (int4)b)
-#define SUM_OF_FLOATS(a, b) ((float4)a + (float4)b)
 #define LARGER_OF_INTS(a, b) max((int4)a, (int4)b)
 static inline float4 quarter(float16 v)
 {
