@@ -28,6 +28,12 @@ inline bool multiplies_bfloat16_by_vectors(const Device& device)
     return device.vnni_bytes == 64 && host_has_avx512_bf16();
 }
 
+// Of programs with core/prefetch.cl: x86 processors that multiply bytes have its instructions.
+inline const char* prefetch_option(const Device& device)
+{
+    return device.kind == DeviceKind::cpu && device.vnni_bytes ? " -DX86_PREFETCH" : "";
+}
+
 // Whether it computes with vectors of 64 bytes in two halves, as AMD's Zen 4 does: one product a cycle in place of two.
 // Source: AMD64 Architecture Programmer's Manual, volume 3, appendix E, function 8000_001A (FP512).
 bool host_halves_vectors() noexcept;

@@ -109,7 +109,7 @@ def check_scans_in_one_kernel(length):
     expected = second * first + wide.gather(1, index), second.var(1), wide.sum(1)
     for a, b in zip(actual, expected):
         assert a.device.type == "ocl"
-        torch.testing.assert_close(a.cpu().double(), b, atol=1e-3, rtol=1e-4)
+        torch.testing.assert_close(a.cpu().double(), b, atol=1e-4, rtol=1e-4)
 
 
 @pointwise

@@ -87,17 +87,20 @@ CASES = {
 }
 
 
+# PyTorch's own, but for sums of products that eager code rounds on the way.
+TOLERANCES = {"float16": dict(rtol=1e-3, atol=2e-3), "bfloat16": dict(rtol=1.6e-2, atol=1e-2)}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_form(name):
     function, tensors = CASES[name]
-    half = any(t.dtype in (torch.float16, torch.bfloat16) for t in tensors)
-    check(function, *tensors, **(dict(rtol=2e-2, atol=2e-2) if half else dict(rtol=1e-4, atol=1e-4)))
+    check(function, *tensors, **TOLERANCES.get(name, {}))
 
 
 def test_sizes_as_arguments():
     def function(a, b):
         return F.softmax(a * b, 1), (a + b).sum(0)
-    check(function, random(5, 70), random(70), dynamic=True, rtol=1e-4, atol=1e-4)
+    check(function, random(5, 70), random(70), dynamic=True)
 
 
 @scans
@@ -118,7 +121,7 @@ def test_scan(length):
         so_far = weights[:, place] * so_far + b[:, place]
         states.append(so_far)
     expected = torch.stack(states, 1).flip(1).cummax(1)[0].flip(1) + weights.cumprod(1)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, expected)
 
 
 def test_random_numbers():
@@ -143,6 +146,6 @@ def test_flex_attention():
     expected = F.scaled_dot_product_attention(*tensors, attn_mask=bias)
     mask = create_block_mask(causal, None, None, 40, 40, device="ocl")
     found = torch.compile(flex_attention)(*ours, score_mod=score, block_mask=mask)
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.cpu(), expected)
     for a, b in zip(gradients(found, ours), gradients(expected, tensors)):
-        torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(a.cpu(), b)

@@ -10,6 +10,7 @@ its own. The order of arguments is that of the elements: the function need not c
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from typing import NamedTuple
@@ -254,17 +255,11 @@ def _together(parts) -> IndentedBuffer:
     return code
 
 
-class _braces:
+@contextlib.contextmanager
+def _braces(code: IndentedBuffer, *first: str):
     """Lines written inside stand in braces."""
-
-    def __init__(self, code: IndentedBuffer, *first: str):
-        self.code, self.first = code, first
-
-    def __enter__(self) -> None:
-        self.code.writeline("{")
-        self.code._indent += 1
-        self.code.writelines(self.first)
-
-    def __exit__(self, *_) -> None:
-        self.code._indent -= 1
-        self.code.writeline("}")
+    code.writeline("{")
+    with code.indent():
+        code.writelines(first)
+        yield
+    code.writeline("}")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include <core/host_processor.hpp>
 #include <kernels/conv/implicit.hpp>
 
 namespace clprim::conv {
@@ -190,7 +191,7 @@ PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels)
 
 std::string channels_options(const Device& device, DataType dtype)
 {
-    return dtype_options(dtype) + (device.vnni_bytes ? " -DX86_PREFETCH" : "");
+    return dtype_options(dtype) + prefetch_option(device);
 }
 
 cl_long channels_panel_rows(const Device& device, DataType dtype)

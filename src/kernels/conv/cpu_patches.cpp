@@ -222,10 +222,11 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
     if (!device.amx)
         return "for CPUs with AMX";
     const Problem& q = call.problem;
-    const bool constant_pixels = call.dtype == DataType::float32 && call.pass == ConvPass::forward && call.prepared &&
-                                 q.taps() == 1;
-    if (call.dtype != DataType::bfloat16 && !constant_pixels)
-        return "computes bfloat16, and float32 with constant weights of one tap";
+    const Gather g = gather_of(call);
+    const bool in_place = call.dtype == DataType::float32 && call.pass == ConvPass::forward && call.prepared &&
+                          g.is_source(q.batch);
+    if (call.dtype != DataType::bfloat16 && !in_place)
+        return "computes bfloat16, and float32 with constant weights of one tap for every pixel";
     const auto innermost = [](const cl_long (&strides)[5], cl_long channels) {
         return channels == 1 || strides[1] == 1;
     };
@@ -240,9 +241,8 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
         return "has strides of 1 in the data gradient";
     if (q.batch * q.in_pixels() * q.out_pixels() * q.in_channels * q.out_channels == 0)
         return "has nothing to compute";
-    const Gather g = gather_of(call);
     const cl_long bytes = 2 * g.pixels() * g.length() * (weight ? q.batch : 1);
-    if (!g.is_source(q.batch) && (bytes > most_kept_patch_bytes || call.dtype != DataType::bfloat16))
+    if (!g.is_source(q.batch) && bytes > most_kept_patch_bytes)
         return "would copy too much at once";
     return {};
 }

@@ -52,8 +52,8 @@ double cost_of(const WinogradProblem& p, cl_long items)
 }
 
 // As many tiles together as a near cache holds transformed, and as few as give each compute unit a block, of all rows
-// or, so that units do not read all weights for a few tiles, of a part. Cycles.
-double choose_block(WinogradProblem& p, const Device& device, DataType dtype)
+// or, so that units do not read all weights for a few tiles, of a part.
+void choose_block(WinogradProblem& p, const Device& device, DataType dtype)
 {
     p.pitch = p.depth + 16;                  // not at whole steps of a page
     const cl_long tiles = p.all_tiles(), units = device.compute_units, panel = channels_panel_rows(device, dtype);
@@ -72,7 +72,6 @@ double choose_block(WinogradProblem& p, const Device& device, DataType dtype)
             p = cut;
         }
     }
-    return best;
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ void cpu_dot(Queue& queue, const GemmProblem& asked, const GemmTensors& given)
     const Program& program = queue.context().program(
         "kernels/gemm/cpu_dot.cl",
         fmt::format("{} -DROWS={}{}{}{}", gemm_options(problem.dtype), rows, along_k ? " -DK_CONTIGUOUS" : "",
-                    device.vnni_bytes ? " -DX86_PREFETCH" : "", pairs      ? " -DIN_ORDER -DPAIRS"
+                    prefetch_option(device),
+                    pairs      ? " -DIN_ORDER -DPAIRS"
                     : in_order ? " -DIN_ORDER"
                     : streams  ? " -DSTREAMS"
                                : ""));

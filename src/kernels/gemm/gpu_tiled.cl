@@ -119,6 +119,7 @@ static inline void activate_row(REAL4 row[QUADS], __local REAL* mine)
 #define EACH_SLAB(depth, first) for (LEFT left = (LEFT)(((depth) - (first)) / SLAB_K); left >= 0; --left)
 #define MORE_SLABS (left > 0)
 #define AT_SLAB(matrix, step) (matrix)
+// As above, where NVIDIA's compiler misses registers without.
 #if CLPRIM_CAT(LEFT_IS_, LEFT) && PARTIAL && !A_ALONG_K && !ALIGNED && !NEIGHBOURS
 #define NONE (int)(left == INT_MAX)
 #else

@@ -6,6 +6,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/gemm.hpp>
+#include <core/host_processor.hpp>
 #include <core/operands.hpp>
 #include <kernels/quantized/cpu_int4.hpp>
 #include <kernels/rounding.hpp>
@@ -74,7 +75,7 @@ const Program& program_for(Queue& queue, const QuantizedWeights& w, int rows, in
                     w.bits == 8 && !w.zeros.defined() && w.group == w.inputs() ? " -DONE_GROUP" : "",
                     w.format ? detail::concat(" -DFLOAT8 -DFORMAT_", name_of(*w.format)) : "",
                     sub_group(queue.device(), rows),
-                    queue.device().kind == DeviceKind::cpu && queue.device().vnni_bytes ? " -DX86_PREFETCH" : ""));
+                    prefetch_option(queue.device())));
 }
 
 std::size_t groups(std::int64_t count, std::int64_t of) { return static_cast<std::size_t>((count + of - 1) / of); }
