@@ -229,9 +229,11 @@ void pointwise(Queue& queue, const PointwiseRow& row, const PointwiseProblem& pr
     }
     call.inputs = call.count;
     const std::string_view library = row.library ? row.library : "";
-    // Four normal distributions and their densities in float64 at once would be spilled.
+    // Four Bessel functions, series or normal distributions with their densities in float64 at once would be spilled.
     call.heavy = library == "kernels/pointwise/incomplete_gamma.cl" ||
-                 (problem.common == DataType::float64 && std::string_view(row.name) == "gelu_backward");
+                 (problem.common == DataType::float64 &&
+                  (library == "kernels/pointwise/bessel.cl" || library == "kernels/pointwise/special.cl" ||
+                   std::string_view(row.name) == "gelu_backward"));
     if (library == "core/errors.cl")
         call.reports = row.reports ? row.reports : row.name;
     for (const Tensor& output : problem.outputs)
