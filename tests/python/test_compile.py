@@ -47,6 +47,51 @@ def test_concatenated_sums_with_rows_at_clamped_places():
     check(function, torch.randn(10, 64), torch.randn(130, 64))
 
 
+def relative_shift(x):
+    """Rows of distances by columns of places, as relative attention has them."""
+    rows, columns = x.shape[-2:]
+    padded = F.pad(x, (0, 1)).reshape(*x.shape[:-2], columns + 1, rows)
+    return padded[..., 1:, :].reshape(*x.shape[:-2], rows, columns)
+
+
+def test_views_of_views_of_what_is_computed():
+    """Their indices are taken apart again by every view, the more the deeper they lie."""
+    def shifted(x, y):
+        for _ in range(4):
+            x = relative_shift(torch.sin(x) + y)[..., ::2, :].repeat_interleave(2, -2) * 0.5 + y
+        return x
+
+    check(shifted, torch.randn(2, 4, 12, 24), torch.randn(2, 4, 12, 24))
+
+
+def test_operations_are_counted_as_inductor_counts_them(monkeypatch):
+    from torch._inductor import ir
+    from torch._inductor.ops_handler import OpCounterCSE
+    from torch._inductor.virtualized import V
+
+    ours, counts = ir.Loops.inner_fn_opcount, []
+
+    def counted(loops):
+        theirs = OpCounterCSE(V.MockHandler())
+        with V.set_ops_handler(theirs), monkeypatch.context() as patched:
+            patched.setattr(ir.FlexibleLayout, "allow_indexing", True)
+            loops.inner_fn(*loops.inner_fn_args())
+        counts.append((ours(loops), theirs.getvalue()))
+        return counts[-1][0]
+
+    def function(x, table, places):
+        rows = table[places] * x + torch.where(x > 0, x.flip(1), relative_shift(x)[:, :1])
+        buckets = torch.bucketize(x, table[:, 0].sort()[0].contiguous())
+        return torch.cat([rows, rows.softmax(-1), F.dropout(rows, 0.0)], 1).var(1), buckets * 2 + x.frexp()[1]
+
+    monkeypatch.setattr(ir.Loops, "inner_fn_opcount", counted)
+    with config.patch(force_disable_caches=True):
+        check(function, torch.randn(12, 24), torch.randn(30, 24), torch.randint(0, 30, (12,)))
+    assert len(counts) > 10
+    for found, expected in counts:
+        assert found == expected
+
+
 def test_what_is_used_twice_again_and_again_compiles_soon():
     """Three uses in each step: traced whole, the expression would have 3 ** 24 operations."""
     def chain(x):

@@ -20,6 +20,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     epilogues.py   products and convolutions with their activations
     autotune.py    tuning of what a graph calls, for max_autotune
     lowerings.py   what is left to the device's operators
+    inlining.py    what is computed anew wherever it is used
     interpolation.py     interpolation with a gradient
     random_state.py      states of random operators that backward passes compute anew
     runtime.py     what generated code calls
@@ -52,8 +53,10 @@ def register() -> None:
     cpp_wrapper.register()
     Scheduler.speedup_by_fusion = untimed(Scheduler.speedup_by_fusion, "benchmark_fusion")
     Scheduler.speedup_by_combo_kernel = untimed(Scheduler.speedup_by_combo_kernel, "benchmark_combo_kernel")
-    if hasattr(Scheduler, "_selected_tiling_memory"):
-        Scheduler._selected_tiling_memory = for_gpus(Scheduler._selected_tiling_memory)
+    for name, otherwise in (("_selected_tiling_memory", None), ("_try_reindex_pointwise_for_reduction", False),
+                            ("shared_data_after_reordering_loop", -1), ("shared_data_after_inverting_indexing", -1)):
+        if hasattr(Scheduler, name):
+            setattr(Scheduler, name, for_gpus(getattr(Scheduler, name), otherwise))
     GraphLowering.run = as_traced(GraphLowering.run)
     ValueRangeAnalysis.truncdiv = of_unbounded(vars(ValueRangeAnalysis)["truncdiv"])
     if "_eval_evalf" not in vars(Identity):

@@ -14,13 +14,13 @@ import sympy
 
 import torch
 from torch._inductor import config, ir, lowering
-from torch._inductor.ops_handler import OpCounterCSE
-from torch._inductor.utils import cache_on_self, sympy_product
+from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
-from torch_ocl.inductor import interpolation, scans, versions
+from torch_ocl.inductor import inlining, interpolation, scans, versions
+from torch_ocl.inductor.inlining import on_ocl
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.types import C_TYPES
 
@@ -184,56 +184,6 @@ def _leave_unknown_dtypes() -> None:
     lowering.unsupported_input_tensor = unsupported_input_tensor
 
 
-LARGEST_INLINE = 80     # operations of an expression that is computed anew wherever it is used
-LONGEST_TRACED = 320    # the same when what is used twice in an expression counts twice
-
-
-class _Traced(OpCounterCSE):
-    """Counts all operations. OpCounterCSE counts the same ones once, as the kernel's text has them; but the expression
-    is traced whole, which takes twice as long for every step of x = x * x, or for every write to a slice."""
-
-    calls = 0
-
-    def _default(self, name, args, kwargs):
-        self.calls += 1
-        return super()._default(name, args, kwargs)
-
-    def load(self, name, index):
-        self.calls += 1
-        return super().load(name, index)
-
-
-def _keep_inline() -> None:
-    """What several kernels use is written to memory once it has been put together from enough operations and tensors.
-    Inductor counts every tensor alike. Here those that are small beside the result do not count, such as the four that
-    a batch norm has for each channel: reading them again costs less than writing and reading the result, which every
-    kernel behind the norm would do."""
-    former_reads = ir.StorageBox.num_reads
-
-    def num_reads(box) -> int:
-        count = former_reads(box)
-        if count <= config.realize_reads_threshold or not isinstance(box.data, ir.Pointwise) or not _on_ocl(box.data):
-            return count
-        hint = V.graph.sizevars.optimization_hint
-        size = hint(sympy_product(box.data.get_size()))
-        return sum(1 for read in box.data.get_reads() if 8 * hint(read.get_numel()) >= size)
-
-    def opcount_threshold(loops, threshold: int) -> int:
-        if versions.chose_opcount_threshold() or not _on_ocl(loops):
-            return threshold
-        return 0 if traced_operations(loops) > LONGEST_TRACED else max(threshold, LARGEST_INLINE)
-
-    @cache_on_self
-    def traced_operations(loops) -> int:
-        counted = _Traced(V.MockHandler())
-        with V.set_ops_handler(counted), patch.object(ir.FlexibleLayout, "allow_indexing", True):
-            loops.inner_fn(*loops.inner_fn_args())
-        return counted.calls
-
-    ir.StorageBox.num_reads = num_reads
-    versions.replace_opcount_threshold(opcount_threshold)
-
-
 LONGEST_IN_CACHE = 32768    # numbers of a row that a CPU reads again for less than one step of Welford's formula costs
 
 
@@ -243,7 +193,7 @@ def _variances_in_two_steps() -> None:
     former, formed = lowering.use_two_step_variance, lowering.var_mean_sum_
 
     def use_two_step_variance(x, axis, keepdim, *input_dtype, **named) -> bool:     # without a dtype before 2.13
-        if not _on_ocl(x) or Ranges.of(x.get_device().index or 0).figures.kind != "cpu":
+        if not on_ocl(x) or Ranges.of(x.get_device().index or 0).figures.kind != "cpu":
             return former(x, axis, keepdim, *input_dtype, **named)
         sizes, reduced = x.get_size(), {dim % len(x.get_size()) for dim in axis or range(len(x.get_size()))}
         count = sympy_product(sizes[dim] for dim in reduced)
@@ -252,7 +202,7 @@ def _variances_in_two_steps() -> None:
 
     def var_mean_sum_(x, axis, correction, keepdim, return_mean):
         count = sympy_product(x.get_size()[dim] for dim in lowering._validate_reduction_axis(x, axis))
-        long = _on_ocl(x) and count > versions.TWO_STEP_VARIANCE
+        long = on_ocl(x) and count > versions.TWO_STEP_VARIANCE
         return (_moments if long else formed)(x, axis, correction, keepdim, return_mean)
 
     lowering.use_two_step_variance, lowering.var_mean_sum_ = use_two_step_variance, var_mean_sum_
@@ -307,13 +257,9 @@ def _divide_by_numbers() -> None:
     @functools.wraps(former)
     def get_constant_value(x):
         found = former(x)
-        return found if found is None or not _on_ocl(x) or abs(math.frexp(found.value)[0]) == 0.5 else None
+        return found if found is None or not on_ocl(x) or abs(math.frexp(found.value)[0]) == 0.5 else None
 
     lowering.get_constant_value = get_constant_value
-
-
-def _on_ocl(node) -> bool:
-    return (node.get_device() or torch.device("cpu")).type == "ocl"
 
 
 def _flex_attention() -> None:
@@ -375,7 +321,7 @@ def register() -> None:
     _flex_attention()
     _fused_products()
     _interpolation()
-    _keep_inline()
+    inlining.register()
     _divide_by_numbers()
     _keep_scaled_softmax()
     _variances_in_two_steps()

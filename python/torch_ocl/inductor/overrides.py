@@ -32,8 +32,12 @@ def dtype_of(x) -> torch.dtype:
 def common_dtype(*args) -> torch.dtype:
     """What an operation on variables is computed in; plain numbers adapt to variables."""
     known = [types.compute_dtype(x.dtype) for x in args if isinstance(x, CSEVariable)]
-    known = known or [dtype_of(x) for x in args]
-    return functools.reduce(torch.promote_types, known)
+    return _promoted(*(known or [dtype_of(x) for x in args]))
+
+
+@functools.cache
+def _promoted(*dtypes) -> torch.dtype:
+    return functools.reduce(torch.promote_types, dtypes)
 
 
 def text(x, dtype: torch.dtype) -> str:
