@@ -35,7 +35,7 @@ struct ConvOptions {
     std::int64_t groups = 1;
     bool transposed = false;
     // Of the forward pass only.
-    Activation activation = Activation::none;   // any but gelu, gelu_tanh and tanh
+    Activation activation = Activation::none;   // any but tanh
     float alpha = 0, beta = 0;            // of the activation
     bool accumulate = false;              // add to what y holds (a residual connection), then activate
     Prepared* prepared = nullptr;         // of w, which then never changes: what is derived from it is kept there

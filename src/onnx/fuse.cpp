@@ -6,7 +6,8 @@
 #include <clprim/error.hpp>
 
 #include "onnx/call.hpp"
-#include "onnx/rewriter.hpp"
+#include "onnx/ops/elementwise.hpp"
+#include "onnx/patterns.hpp"
 
 namespace clprim::onnx {
 
@@ -25,32 +26,6 @@ Node fused_node(std::string_view domain, std::string_view op_type, const Node& f
     node.outputs = {last.outputs[0]};
     node.row = find_operator(node.domain, node.op_type, 1);
     return node;
-}
-
-// A node of ONNX's own with its first `inputs` inputs and one output. Others are left to their handlers, which
-// complain.
-bool is_plain(const Node& node, std::string_view op_type, std::size_t inputs = 1)
-{
-    const auto given = [](int slot) { return slot != absent; };
-    return node.domain.empty() && !node.body && node.op_type == op_type && node.inputs.size() >= inputs &&
-           std::all_of(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs), given) &&
-           std::ranges::count_if(node.outputs, given) == 1 && given(node.outputs[0]);
-}
-
-const float* float_data(const Value* value, std::int64_t count)
-{
-    if (!value || !value->is_tensor() || value->type() != ElementType::float32 || !value->on_host() ||
-        value->numel() != count)
-        return nullptr;
-    return reinterpret_cast<const float*>(value->host_bytes());
-}
-
-std::optional<float> scalar_constant(const Rewriter& rewriter, const Node& node, std::size_t i)
-{
-    if (i >= node.inputs.size() || node.inputs[i] == absent)
-        return std::nullopt;
-    const float* data = float_data(rewriter.constant(node.inputs[i]), 1);
-    return data ? std::optional(*data) : std::nullopt;
 }
 
 template <class T>
@@ -95,6 +70,8 @@ std::optional<FusedActivation> activation_of(const Rewriter& rewriter, const Nod
         return FusedActivation{node.op_type, {float_of(node, "alpha", 0.01f)}};
     if (is_plain(node, "HardSigmoid"))
         return FusedActivation{node.op_type, {float_of(node, "alpha", 0.2f), float_of(node, "beta", 0.5f)}};
+    if (const Activation gelu = gelu_of(node); gelu != Activation::none)
+        return FusedActivation{gelu == Activation::gelu ? "Gelu" : "GeluTanh", {}};
     if (!is_plain(node, "Clip"))
         return std::nullopt;
     const bool by_input = node.opset >= 11;
@@ -177,7 +154,8 @@ private:
 
     bool take_activation(const Node& node, int slot)
     {
-        if (node.inputs[0] == slot)
+        const bool of_floats = weight_->type() == ElementType::float32;     // which files can say of any gelu
+        if (node.inputs[0] == slot && (of_floats || node.domain.empty()))
             activation_ = activation_of(rewriter_, node);
         return activation_.has_value();
     }
@@ -297,26 +275,70 @@ void fuse_convolutions(Rewriter& rewriter)
     rewriter.finish();
 }
 
+namespace {
+
+// The bias that is added to the product of a matrix that never changes; null if none is.
+const Node* bias_after(Rewriter& rewriter, const Node& product)
+{
+    const Value* weight = rewriter.constant(product.inputs[1]);
+    const Node* add = rewriter.only_reader(product.outputs[0]);
+    if (!weight || !weight->is_tensor() || weight->dim() != 2 || !add || !is_plain(*add, "Add", 2) || add->opset < 7)
+        return nullptr;
+    const Value* bias = rewriter.constant(add->inputs[add->inputs[0] == product.outputs[0]]);
+    const bool fits = bias && bias->is_tensor() && bias->dim() == 1 && bias->shape()[0] == weight->shape()[1] &&
+                      bias->type() == weight->type();
+    return fits ? add : nullptr;
+}
+
+// What a product of matrices applies to its result, if the only reader of a slot is that.
+const Node* activation_after(Rewriter& rewriter, int slot)
+{
+    const Node* next = rewriter.only_reader(slot);
+    return next && (is_plain(*next, "Relu") || gelu_of(*next) != Activation::none) ? next : nullptr;
+}
+
+bool is_floating(const Value* value)
+{
+    return value && value->is_tensor() && class_of(storage_type(value->type())) == floating;
+}
+
+void fuse_product(Rewriter& rewriter, std::size_t at)
+{
+    const Node& product = rewriter.node(at);
+    const bool is_gemm = is_plain(product, "Gemm", 2) && product.opset >= 7;
+    const Node* add = is_plain(product, "MatMul", 2) ? bias_after(rewriter, product) : nullptr;
+    if (!is_gemm && !add)
+        return;
+    std::vector<std::size_t> members{at};
+    if (add)
+        members.push_back(rewriter.position(*add));
+    const Node* activation = is_floating(rewriter.constant(product.inputs[1]))
+                                 ? activation_after(rewriter, rewriter.node(members.back()).outputs[0]) : nullptr;
+    if (activation)
+        members.push_back(rewriter.position(*activation));
+    if (members.size() == 1)
+        return;
+    Node fused = fused_node("clprim", is_gemm ? "Gemm" : "Linear", product, rewriter.node(members.back()));
+    fused.opset = product.opset;
+    if (add)
+        fused.inputs.push_back(add->inputs[add->inputs[0] == product.outputs[0]]);
+    if (activation) {
+        const Activation gelu = gelu_of(*activation);
+        fused.attributes["activation"] = std::string(gelu == Activation::gelu        ? "Gelu"
+                                                     : gelu == Activation::gelu_tanh ? "GeluTanh"
+                                                                                     : "Relu");
+        fused.attributes["operators"] = rewriter.body_of(members, fused.inputs);
+    }
+    rewriter.replace(members, std::move(fused));
+}
+
+}  // namespace
+
 void fuse_products(Rewriter& rewriter)
 {
-    for (std::size_t i = 0; i < rewriter.size(); ++i) {
-        Node& product = rewriter.node(i);
-        if (rewriter.dead(i) || !is_plain(product, "MatMul", 2))
-            continue;
-        const Value* weight = rewriter.constant(product.inputs[1]);
-        Node* add = rewriter.only_reader(product.outputs[0]);
-        if (!weight || !weight->is_tensor() || weight->dim() != 2 || !add || !is_plain(*add, "Add", 2) ||
-            add->opset < 7)
-            continue;
-        const int other = add->inputs[add->inputs[0] == product.outputs[0]];
-        const Value* bias = rewriter.constant(other);
-        if (!bias || !bias->is_tensor() || bias->dim() != 1 || bias->shape()[0] != weight->shape()[1] ||
-            bias->type() != weight->type())
-            continue;
-        Node fused = fused_node("clprim", "Linear", product, *add);
-        fused.inputs.push_back(other);
-        rewriter.replace({i, rewriter.position(*add)}, std::move(fused));
-    }
+    for (std::size_t i = 0; i < rewriter.size(); ++i)
+        if (!rewriter.dead(i))
+            fuse_product(rewriter, i);
     rewriter.finish();
 }
 

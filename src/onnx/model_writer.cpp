@@ -1,6 +1,8 @@
 #include "onnx/model_writer.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <set>
 
 #include <clprim/error.hpp>
@@ -319,7 +321,7 @@ private:
         const std::string activation = attribute_of<std::string>(node, "activation", "");
         const std::int64_t version = set == opsets_.end() ? 0 : set->second;
         static const std::set<std::string_view> known{"", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip",
-                                                      "Silu"};
+                                                      "Silu", "Gelu", "GeluTanh"};
         if (version < 7 || !(known.contains(activation) || (activation == "HardSwish" && version >= 14)))
             return false;
         Names x = given(node, scope);
@@ -347,6 +349,8 @@ private:
             step(scope, "Mul", {x, step(scope, "Sigmoid", {x})}, output);
             return;
         }
+        if (activation == "Gelu" || activation == "GeluTanh")
+            return write_gelu(activation == "GeluTanh", x, output, scope);
         const bool clips = activation == "Clip", by_input = clips && opsets_.at("") >= 11;
         Names inputs{x};
         for (std::size_t i = 0; by_input && i < numbers.size(); ++i)
@@ -358,6 +362,29 @@ private:
             attribute.set_name(names[i]);
             write(numbers[i], scope, attribute);
         }
+    }
+
+    // Before operator set 20 of float32, and as fuse_gelu reads it.
+    void write_gelu(bool by_tanh, const std::string& x, const std::string& output, Scope& scope)
+    {
+        if (opsets_.at("") >= 20) {
+            auto& attribute = *add(scope.proto, "Gelu", {x}, output).add_attribute();
+            attribute.set_name("approximate");
+            return write(std::string(by_tanh ? "tanh" : "none"), scope, attribute);
+        }
+        const auto product = [&](const std::string& a, double b) {
+            return step(scope, "Mul", {a, constant(Value::scalar(static_cast<float>(b)), scope)});
+        };
+        std::string inner;
+        if (by_tanh) {
+            const std::string cube = step(scope, "Mul", {step(scope, "Mul", {x, x}), x});
+            const std::string sum = step(scope, "Add", {x, product(cube, 0.044715)});
+            inner = step(scope, "Tanh", {product(sum, std::sqrt(2 / std::numbers::pi))});
+        } else {
+            inner = step(scope, "Erf", {product(x, 1 / std::numbers::sqrt2)});
+        }
+        const std::string sum = step(scope, "Add", {inner, constant(Value::scalar(1.0f), scope)});
+        step(scope, "Mul", {step(scope, "Mul", {x, sum}), constant(Value::scalar(0.5f), scope)}, output);
     }
 
     const Model& model_;

@@ -226,6 +226,7 @@ void fuse(Graph& graph, Engine& engine)
     Rewriter rewriter(graph);
     simplify(rewriter);
     fuse_norms(rewriter);
+    fuse_gelu(rewriter);
     fuse_rotary(rewriter);
     fuse_moves(rewriter);
     fuse_attention(rewriter);

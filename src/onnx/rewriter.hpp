@@ -58,6 +58,7 @@ void skip_copies(Graph& graph);               // readers of an Identity, or what
 void merge_equal(Graph& graph);               // nodes that compute the same of the same; as above
 void simplify(Rewriter& rewriter);            // squares written as powers, MatMulFpQ4
 void fuse_norms(Rewriter& rewriter);          // norms of rows written as means, squares and roots
+void fuse_gelu(Rewriter& rewriter);           // gelu written as products and erf or tanh
 void fuse_rotary(Rewriter& rewriter);         // rotary embeddings written as products and sums
 void fuse_moves(Rewriter& rewriter);          // rolled images cut into windows
 void fuse_attention(Rewriter& rewriter);      // products around a softmax
@@ -65,7 +66,7 @@ void fuse_attention(Rewriter& rewriter);      // products around a softmax
 void dequantize_recurrences(Rewriter& rewriter, const Device& device);
 void fuse_convolutions(Rewriter& rewriter);   // bias, batch norm, residual, activation into the convolution before
 void fuse_batch_norms(Rewriter& rewriter);    // those that are left become factors and shifts of channels
-void fuse_products(Rewriter& rewriter);       // a constant bias into the product of matrices before it
+void fuse_products(Rewriter& rewriter);       // a constant bias and an activation into the product before them
 void fuse_integer_products(Rewriter& rewriter);    // scale and bias into the product of integers before them
 void fuse_elementwise(Rewriter& rewriter);    // chains of elementwise operators into one generated kernel
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numbers>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -212,6 +213,11 @@ TEST(ConvActivation, MatchesItsFormula)
         {Activation::hard_swish, [&](double v) { return v * bounded(v + 3, 0, 6) / 6; }},
         {Activation::hard_sigmoid, [&](double v) { return bounded(alpha * v + beta, 0, 1); }},
         {Activation::sigmoid, [&](double v) { return 1 / (1 + std::exp(-v)); }},
+        {Activation::gelu, [](double v) { return v / 2 * std::erfc(-v / std::numbers::sqrt2); }},
+        {Activation::gelu_tanh,
+         [](double v) {
+             return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+         }},
     };
     for (const Layout layout : {Layout::contiguous, Layout::channels_last})
         for (const std::int64_t groups : {1, 20}) {

@@ -14,6 +14,7 @@ randn = torch.randn
 OF_CONVOLUTIONS = {
     "none": lambda y: y, "relu": F.relu, "silu": F.silu, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
     "sigmoid": torch.sigmoid, "relu6": F.relu6, "leaky_relu": functools.partial(F.leaky_relu, negative_slope=0.2),
+    "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
 }
 OF_PRODUCTS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
 

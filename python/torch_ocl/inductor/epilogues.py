@@ -27,7 +27,7 @@ ACTIVATIONS = {
     "leaky_relu": (functools.partial(F.leaky_relu, negative_slope=SLOPE), (SLOPE, 0)), "relu": (F.relu, (0, 0)),
 }
 OF_PRODUCTS = ("relu", "gelu", "gelu_tanh")
-OF_CONVOLUTIONS = tuple(name for name in ACTIVATIONS if not name.startswith("gelu"))
+OF_CONVOLUTIONS = tuple(ACTIVATIONS)
 IN_SINGLE = ("hard_sigmoid", "leaky_relu")      # whose numbers the kernels have in float32
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 TURNS = (aten.permute.default, aten.t.default, aten.transpose.int)

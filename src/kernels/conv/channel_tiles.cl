@@ -258,5 +258,9 @@ static inline void activate_tile(const real* sums, __global real* result, const 
         ACTIVATE_TILE(ACTIVATION_HARD_SWISH)
         ACTIVATE_TILE(ACTIVATION_HARD_SIGMOID)
         ACTIVATE_TILE(ACTIVATION_SIGMOID)
+#ifdef EPILOGUE_GELU
+        ACTIVATE_TILE(ACTIVATION_GELU)
+        ACTIVATE_TILE(ACTIVATION_GELU_TANH)
+#endif
     }
 }

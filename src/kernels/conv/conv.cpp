@@ -78,7 +78,9 @@ cl_long kernel_activation(Activation activation)
     case Activation::hard_swish: return 5;
     case Activation::hard_sigmoid: return 6;
     case Activation::sigmoid: return 7;
-    default: throw NotSupported("conv: an activation by gelu or tanh is not fused; apply it to the result");
+    case Activation::gelu: return 8;
+    case Activation::gelu_tanh: return 9;
+    default: throw NotSupported("conv: an activation by tanh is not fused; apply it to the result");
     }
 }
 
@@ -210,6 +212,20 @@ std::string describe(const Call& call)
                           to_string(call.y.shape), to_string(call.y.strides), " groups=", p.groups, " stride=",
                           p.stride[0], ":", p.stride[1], ":", p.stride[2], " pad=", p.pad[0], ":", p.pad[1], ":",
                           p.pad[2], " dilation=", p.dilation[0], ":", p.dilation[1], ":", p.dilation[2]);
+}
+
+std::optional<Activation> product_activation(const Call& call)
+{
+    for (const Activation both : {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh})
+        if (call.epilogue.activation == kernel_activation(both))
+            return both;
+    return std::nullopt;
+}
+
+std::string dtype_options(const Call& call)
+{
+    const bool gelu = call.epilogue.activation >= kernel_activation(Activation::gelu);
+    return dtype_options(call.dtype) + (gelu ? " -DEPILOGUE_GELU" : "");
 }
 
 std::string dtype_options(DataType dtype)

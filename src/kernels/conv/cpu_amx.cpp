@@ -123,7 +123,7 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     const cl_long columns = round_up(p.tile_pixels, side), panel_words = amx_words(call.dtype, p.tile_depth);
     const AmxWeights split{ceil_div(p.rows, side), blocks_of(p), 16 + panel_words, image_panels(p), panel_pixels(p)};
     const auto groups = [](cl_long count) { return static_cast<std::size_t>(count); };
-    const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}{}", name_of(call.dtype),
+    const std::string options = dtype_options(call) + fmt::format(" -DX={}{}", name_of(call.dtype),
                                                                         queue.device().amx ? "" : " -DDOT_VECTOR=64");
     const Program& program = queue.context().program("kernels/conv/cpu_amx.cl", options);
     const auto split_weights = [&] {

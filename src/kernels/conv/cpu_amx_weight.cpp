@@ -76,7 +76,7 @@ void run_cpu_amx_weight(Queue& queue, const Call& caller)
         [&](const Call& call, const ImplicitProblem& p, const Tensor& sums, std::size_t items) {
             const auto local = [](cl_long words) { return LocalMemory{static_cast<std::size_t>(4 * words)}; };
             const cl_long outputs = round_up(p.tile_pixels, amx_side), length = p.tile_depth + 16;
-            const std::string options = dtype_options(call.dtype) + fmt::format(" -DX={}", name_of(call.dtype));
+            const std::string options = dtype_options(call) + fmt::format(" -DX={}", name_of(call.dtype));
             const Program& program = queue.context().program("kernels/conv/cpu_amx_weight.cl", options);
             queue.launch(program.kernel("conv_amx_weight"), Range::groups(items), call.x, call.y, sums,
                          local((length + 16) * amx_side), local(length * amx_side),

@@ -189,9 +189,9 @@ PatchProblem cut_patches(const Call& call, ImplicitProblem& p, cl_long channels)
     return patch;
 }
 
-std::string channels_options(const Device& device, DataType dtype)
+std::string channels_options(const Device& device, const Call& call)
 {
-    return dtype_options(dtype) + prefetch_option(device);
+    return dtype_options(call) + prefetch_option(device);
 }
 
 cl_long channels_panel_rows(const Device& device, DataType dtype)
@@ -250,7 +250,7 @@ Rejection cpu_channels_advises_against(const Call& call, const Device&)
 void run_cpu_channels(Queue& queue, const Call& call)
 {
     const Program& program = queue.context().program("kernels/conv/cpu_channels.cl",
-                                                     channels_options(queue.device(), call.dtype));
+                                                     channels_options(queue.device(), call));
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, program, p, first); });
 }
 

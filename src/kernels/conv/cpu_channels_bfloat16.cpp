@@ -238,7 +238,7 @@ void run_cpu_channels_bfloat16(Queue& queue, const Call& asked)
     if (copies_y(call))
         call.y = channels_innermost(queue, call.y, !forward || read_result, call.problem.y_strides);
     const Program& program =
-        queue.context().program("kernels/conv/cpu_channels_bfloat16.cl", dtype_options(call.dtype));
+        queue.context().program("kernels/conv/cpu_channels_bfloat16.cl", dtype_options(call));
     for_each_launch(call, [&](const ImplicitProblem& p, cl_long first) { launch(queue, call, program, p, first); });
     if (call.result().memory.get() != asked.result().memory.get())
         copy(queue, call.result(), asked.result());

@@ -60,7 +60,7 @@ void run_cpu_channels_weight(Queue& queue, const Call& call)
     const cl_long items =
         ceil_div(p.total_depth(), p.tile_rows) * ceil_div(p.rows, p.tile_pixels) * p.parts * p.groups;
     const cl_long padded = ceil_div(p.tile_pixels, wide) * wide * p.tile_rows;
-    const Program& program = queue.context().program("kernels/conv/cpu_channels_weight.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_channels_weight.cl", dtype_options(call));
     queue.launch(program.kernel("conv_channels_weight"), Range::groups(static_cast<std::size_t>(items)), call.x, call.y,
                  sums, LocalMemory{static_cast<std::size_t>(padded) * size_of(call.dtype)}, p);
     if (!in_place)

@@ -185,7 +185,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     if (p.batch * p.out[0] * p.out[1] == 0)
         return;
     const std::size_t real_size = size_of(real_type(call.dtype));
-    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call));
     const Tensor& source = call.pass == ConvPass::forward ? call.x : call.y;
     Tensor result = call.result();
     result.offset += result_first;
@@ -193,7 +193,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
         if (const Planes cut(p, call.dtype, queue.device()); cut.fits(p, queue.device())) {
             const Program& by_planes =
                 queue.context().program("kernels/conv/cpu_depthwise_planes.cl",
-                                        dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]));
+                                        dtype_options(call) + " -DTAPS=" + std::to_string(p.taps[0]));
             queue.launch(by_planes.kernel("conv_depthwise_planes"), Range::groups(cut.items(p)), source, call.w,
                          call.bias, result, LocalMemory{cut.bytes}, cl_int(cut.pitch), cl_int(cut.each), p);
             return;
@@ -217,7 +217,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
         const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items / 2 * 2, 2, depthwise_planes);
         const Program& by_field =
             queue.context().program("kernels/conv/cpu_depthwise_field.cl",
-                                    dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
+                                    dtype_options(call) + " -DTAPS=" + std::to_string(p.taps[0]) +
                                         (field.pairs ? " -DPAIRS" : ""));
         queue.launch(by_field.kernel("conv_depthwise_field"),
                      Range::groups(static_cast<std::size_t>(ceil_div(p.groups, each) * p.batch)), source, call.w,
@@ -228,7 +228,7 @@ void launch(Queue& queue, const Call& call, const ImplicitProblem& implicit, cl_
     if (has_same_positions(p) || plain_rows(p)) {
         const std::string name = has_same_positions(p) ? "same" : "rows";
         const Program& by_planes =
-            queue.context().program("kernels/conv/cpu_depthwise_" + name + ".cl", dtype_options(call.dtype));
+            queue.context().program("kernels/conv/cpu_depthwise_" + name + ".cl", dtype_options(call));
         queue.launch(by_planes.kernel("conv_depthwise_" + name),
                      Range::groups(static_cast<std::size_t>(ceil_div(p.groups, depthwise_planes) * p.batch)), source,
                      call.w, call.bias, result, p);
@@ -300,7 +300,7 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
     DepthwiseProblem p = depthwise_from_implicit(forward_problem(call), call.problem);
     p.result_size = span_of(call.y);
     const std::size_t real_size = size_of(real_type(call.dtype));
-    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_depthwise.cl", dtype_options(call));
     if (has_channels_last(call)) {
         const cl_long lanes_of_dtype = depthwise_vector(call.dtype);
         const cl_long blocks = ceil_div(p.groups, lanes_of_dtype), rows = p.batch * p.out[0];
@@ -317,7 +317,7 @@ void run_cpu_depthwise_weight(Queue& queue, const Call& problem)
     if (run_depthwise_weight_field(queue, call, p))
         return;
     if (has_same_positions(p)) {
-        const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call.dtype));
+        const Program& same = queue.context().program("kernels/conv/cpu_depthwise_same.cl", dtype_options(call));
         queue.launch(same.kernel("conv_depthwise_same_weight"),
                      Range::groups(static_cast<std::size_t>(ceil_div(p.groups, depthwise_planes))), call.x, call.y,
                      call.w, p);

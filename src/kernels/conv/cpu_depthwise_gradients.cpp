@@ -46,7 +46,7 @@ void launch_pairs(Queue& queue, const Call& call, const PairsField& field)
     }
     const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
     const cl_long each = std::clamp<cl_long>(p.groups * p.batch / items, 1, depthwise_planes);
-    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(q.kernel[1]) +
+    const std::string options = dtype_options(call) + " -DTAPS=" + std::to_string(q.kernel[1]) +
                                 " -DODD=" + std::to_string(odd);
     const Program& program = queue.context().program("kernels/conv/cpu_depthwise_pairs.cl", options);
     queue.launch(program.kernel("conv_depthwise_pairs"),
@@ -88,7 +88,7 @@ void launch_weight_field(Queue& queue, const Call& call, const DepthwiseProblem&
 {
     const cl_long items = 16 * static_cast<cl_long>(queue.device().compute_units);
     const cl_long each = std::clamp<cl_long>(p.groups / items, 1, depthwise_planes);
-    const std::string options = dtype_options(call.dtype) + " -DTAPS=" + std::to_string(p.taps[0]) +
+    const std::string options = dtype_options(call) + " -DTAPS=" + std::to_string(p.taps[0]) +
                                 " -DSTRIDE=" + std::to_string(p.scale[0]);
     const Program& program = queue.context().program("kernels/conv/cpu_depthwise_field_weight.cl", options);
     queue.launch(program.kernel("conv_depthwise_field_weight"),

@@ -61,8 +61,8 @@ Rejection rejects_cpu_frames(const Call& call, const Device& device)
         return "takes one axis";
     if (q.dilation[*axis] != 1 || q.x_strides[2 + *axis] != 1)
         return "needs taps that lie side by side";
-    if (call.epilogue.accumulate || call.epilogue.activation > 1)
-        return "adds a bias and activates by relu only";
+    if (call.epilogue.accumulate || !product_activation(call))
+        return "adds a bias and activates as products do";
     return {};
 }
 
@@ -87,7 +87,7 @@ void run_cpu_frames(Queue& queue, const Call& call)
     p.b = {q.w_strides[2 + axis], q.w_strides[0], 0};
     p.c = {q.y_strides[2 + axis], q.y_strides[1], q.y_strides[0]};
     p.d = {0, 1, 0};
-    p.activation = call.epilogue.activation == 1 ? Activation::relu : Activation::none;
+    p.activation = *product_activation(call);
     gemm(queue, p, signal, call.w, call.y, call.epilogue.has_bias ? call.bias : Tensor());
 }
 

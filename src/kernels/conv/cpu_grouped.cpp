@@ -13,7 +13,7 @@ constexpr cl_long lanes = 16;
 const Program& program_for(Queue& queue, const Call& call)
 {
     return queue.context().program("kernels/conv/cpu_grouped.cl",
-                                   dtype_options(call.dtype) + fmt::format(" -DSIDE={}", call.problem.in_channels));
+                                   dtype_options(call) + fmt::format(" -DSIDE={}", call.problem.in_channels));
 }
 
 // Of the taps of one launch.

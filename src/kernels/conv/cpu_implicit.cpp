@@ -66,7 +66,7 @@ void launch(Queue& queue, const Call& call, const Tensor& weights, ImplicitProbl
     result.offset += result_first;
     const cl_long items = ceil_div(p.rows, p.tile_rows) * ceil_div(p.pixels(), p.tile_pixels) * p.groups;
     const cl_long columns = ceil_div(p.tile_pixels, wide) * wide, rows = ceil_div(p.tile_rows, 4) * 4;
-    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call));
     queue.launch(program.kernel("conv_implicit"), Range::groups(static_cast<std::size_t>(items)),
                  call.pass == ConvPass::forward ? call.x : call.y, weights, call.bias, result,
                  LocalMemory{static_cast<std::size_t>(p.tile_depth * wide) * real_size},
@@ -117,7 +117,7 @@ Call with_planar_source(Queue& queue, const Call& call)
     strides[2] = sizes[1] * strides[3];
     strides[1] = pixels;
     strides[0] = channels * pixels;
-    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call));
     queue.launch(program.kernel("conv_to_planar"), Range::linear(static_cast<std::size_t>(q.batch * pixels), 64),
                  source, planar, q.batch, channels, pixels);
     return result;

@@ -60,7 +60,7 @@ void run_cpu_implicit_weight(Queue& queue, const Call& caller)
             const std::size_t length = static_cast<std::size_t>(p.tile_depth + 16);
             const std::size_t width = static_cast<std::size_t>(tiles.padded_outputs);
             const Program& program =
-                queue.context().program("kernels/conv/cpu_implicit_weight.cl", dtype_options(call.dtype));
+                queue.context().program("kernels/conv/cpu_implicit_weight.cl", dtype_options(call));
             queue.launch(program.kernel("conv_implicit_weight"), Range::groups(items), call.x, call.y, sums,
                          LocalMemory{length * width * bytes},
                          LocalMemory{static_cast<std::size_t>(tiles.group_rows) * length * bytes},

@@ -235,8 +235,8 @@ Rejection rejects_cpu_patches(const Call& call, const Device& device)
     const bool weight = call.pass == ConvPass::backward_weight;
     if (!(weight ? y_side(call) : result_side(call)).in_rows(q.batch))
         return "needs pixels that are rows of a matrix";
-    if (call.epilogue.activation > 1 || (call.epilogue.accumulate && call.epilogue.has_bias))
-        return "adds a bias or what is there, and activates by relu only";
+    if (!product_activation(call) || (call.epilogue.accumulate && call.epilogue.has_bias))
+        return "adds a bias or what is there, and activates as products do";
     if (call.pass == ConvPass::backward_data && (q.stride[0] > 1 || q.stride[1] > 1 || q.stride[2] > 1))
         return "has strides of 1 in the data gradient";
     if (q.batch * q.in_pixels() * q.out_pixels() * q.in_channels * q.out_channels == 0)
@@ -282,7 +282,7 @@ void run_cpu_patches(Queue& queue, const Call& call)
         p.c = {result.strides[4], 1, 0};
         p.add_d = call.epilogue.has_bias || call.epilogue.accumulate;
         p.d = call.epilogue.accumulate ? p.c : MatrixLayout{0, 1, 0};
-        p.activation = call.epilogue.activation == 1 ? Activation::relu : Activation::none;
+        p.activation = *product_activation(call);
         p.prepared_b = call.prepared;
         gemm(queue, p, rows.tensor, weights.tensor, to, call.epilogue.accumulate ? to : call.bias);
     }

@@ -115,7 +115,7 @@ void run_cpu_winograd(Queue& queue, const Call& call)
     WinogradProblem p = winograd_problem(call);
     choose_block(p, queue.device(), call.dtype);
     const Program& program = queue.context().program("kernels/conv/cpu_winograd.cl",
-                                                     channels_options(queue.device(), call.dtype));
+                                                     channels_options(queue.device(), call));
     const cl_long panel = channels_panel_rows(queue.device(), call.dtype);
     const auto pack = [&] {
         const cl_long all = ceil_div(p.rows, panel) * panel * p.depth;

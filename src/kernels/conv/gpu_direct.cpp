@@ -204,7 +204,7 @@ const Program& direct_program(Queue& queue, const char* file, const Call& call, 
     const char* offset = near(call.x) && near(weights) && near(call.y) ? "uint" : "long";
     const int sub_group = detail::spilling_sub_group(queue.device());
     return queue.context().program(file, fmt::format("{} -DOFFSET={} -DCHANNELS_LAST={:d}{}{}",
-                                                     dtype_options(call.dtype), offset, channels_last(call), options,
+                                                     dtype_options(call), offset, channels_last(call), options,
                                                      sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : ""));
 }
 

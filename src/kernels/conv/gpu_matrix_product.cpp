@@ -18,7 +18,7 @@ bool pixels_by_channels(const cl_long (&strides)[5], const cl_long (&sizes)[3], 
 bool plain(const Call& call)
 {
     const Problem& q = call.problem;
-    bool same = q.taps() == 1 && q.groups == 1 && !call.epilogue.accumulate && call.epilogue.activation <= 1;
+    bool same = q.taps() == 1 && q.groups == 1 && !call.epilogue.accumulate && product_activation(call);
     for (int i = 0; i < 3; ++i)
         same = same && q.stride[i] == 1 && q.pad[i] == 0 && q.in[i] == q.out[i];
     return same;
@@ -63,7 +63,7 @@ std::optional<MatrixProduct> as_matrix_product(const Call& call)
     }
     p.d = {0, 1, 0};   // a bias for each channel, which are columns
     p.add_d = call.epilogue.has_bias;
-    p.activation = call.epilogue.activation == 1 ? Activation::relu : Activation::none;
+    p.activation = *product_activation(call);
     // What is read element by element is better gathered.
     if (!detail::operands_in_groups(8, p, result.tensors))
         return {};

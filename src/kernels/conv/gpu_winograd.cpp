@@ -238,7 +238,7 @@ void run_gpu_winograd_at(Queue& queue, const Call& call, const Point& point)
     Launches all = launches_of(call, sizes);
     const DataType real = real_type(call.dtype);
     const std::string options =
-        dtype_options(call.dtype) + fmt::format(" -DCHANNELS_LAST={:d} -DPAIRS={:d} -DACTIVATION={}",
+        dtype_options(call) + fmt::format(" -DCHANNELS_LAST={:d} -DPAIRS={:d} -DACTIVATION={}",
                                                 channels_last(call), result_in_pairs(call, all.conv),
                                                 call.epilogue.activation);
     const Program& program = queue.context().program("kernels/conv/gpu_winograd.cl", options);
@@ -277,7 +277,7 @@ void run_gpu_winograd_weight_at(Queue& queue, const Call& call, const Point& poi
     const bool last = channels_last(call);
     const Program& program = queue.context().program(
         "kernels/conv/gpu_winograd_weight.cl",
-        dtype_options(call.dtype) + fmt::format(" -DCHANNELS_LAST={:d} -DPAIRS=0 -DACTIVATION=0", last));
+        dtype_options(call) + fmt::format(" -DCHANNELS_LAST={:d} -DPAIRS=0 -DACTIVATION=0", last));
     const cl_long wanted = std::max(point.empty() ? 1 : point.at("cuts"), usual_cuts(forward, sizes));
     const cl_long together = round_up(ceil_div(sizes.all, wanted), 4);
     const Tensor V = queue.context().empty({points * together * sizes.depth}, real, queue);

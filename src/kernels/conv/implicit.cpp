@@ -107,7 +107,7 @@ LaunchWeights weights_of_launch(const Call& call, const ImplicitProblem& p)
 void add_parts(Queue& queue, const Call& call, const Tensor& sums, const ImplicitProblem& p)
 {
     const cl_long size = call.w.numel(), ordered = weights_in_order(call.problem, p.taps_inner);
-    const Program& program = queue.context().program("kernels/conv/add_parts.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/add_parts.cl", dtype_options(call));
     queue.launch(program.kernel("conv_add_parts"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
                  p.parts, ordered, pack_problem(call, p.taps_inner));
 }
@@ -117,7 +117,7 @@ void add_parts_looking_again(Queue& queue, const Call& call, const Tensor& sums,
     require(!p.taps_inner, "conv: the kernel counts channels first");
     const cl_long size = call.w.numel(), ordered = weights_in_order(call.problem, false);
     const Program& program =
-        queue.context().program("kernels/conv/add_parts.cl", dtype_options(call.dtype) + " -DLOOK_AGAIN");
+        queue.context().program("kernels/conv/add_parts.cl", dtype_options(call) + " -DLOOK_AGAIN");
     queue.launch(program.kernel("conv_add_parts"), Range::linear(static_cast<std::size_t>(size), 64), sums, call.w,
                  p.parts, ordered, pack_problem(call, false), call.x, call.y, call.problem);
 }
@@ -146,7 +146,7 @@ Tensor weight_matrix(Queue& queue, const Call& call, ImplicitProblem& p)
 
     const auto pack_weights = [&] {
         const Tensor packed = queue.context().empty({q.groups * p.rows * p.weight_stride}, real, queue);
-        const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call.dtype));
+        const Program& program = queue.context().program("kernels/conv/cpu_implicit.cl", dtype_options(call));
         if (forward && (taps_inner || channels_inner)) {   // all but the dtype is as it should be
             Tensor line = call.w;
             line.shape = packed.shape;

@@ -82,7 +82,7 @@ Rejection beyond_places(const Call& call, cl_long patch_channels);
 // Rows of a panel of weights: PANEL in channel_tiles.cl.
 cl_long channels_panel_rows(const Device& device, DataType dtype);
 // How programs with channel_tiles.cl are built.
-std::string channels_options(const Device& device, DataType dtype);
+std::string channels_options(const Device& device, const Call& call);
 // Why a pass cannot use AMX's tile registers.
 Rejection rejects_amx(const Call& call, const Device& device);
 // dw from p.parts sums of [group, output][row], rows in the order that p.taps_inner says.

@@ -48,7 +48,11 @@ using Implementation = clprim::Implementation<Call>;   // one way to compute a p
 // All that decides the speed of a call, in one line.
 std::string describe(const Call& call);
 
-// -D options for the dtype of a call.
+// The activation of what a product of matrices computes in place of a call; nothing if products have no such.
+std::optional<Activation> product_activation(const Call& call);
+
+// -D options for the dtype of a call, and for activations that other programs are built without.
+std::string dtype_options(const Call& call);
 std::string dtype_options(DataType dtype);
 
 Rejection rejects_reference(const Call& call, const Device& device);

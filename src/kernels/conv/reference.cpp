@@ -6,7 +6,7 @@ Rejection rejects_reference(const Call&, const Device&) { return {}; }
 
 void run_reference(Queue& queue, const Call& call)
 {
-    const Program& program = queue.context().program("kernels/conv/reference.cl", dtype_options(call.dtype));
+    const Program& program = queue.context().program("kernels/conv/reference.cl", dtype_options(call));
     const Range range = Range::linear(static_cast<std::size_t>(call.result().numel()), 64);
     switch (call.pass) {
     case ConvPass::forward:

@@ -57,6 +57,7 @@ static inline void store_row(row_vector v, __global REAL* p, long count)
         *p = v.s0;
 }
 
+DEFINE_SMOOTH(row_vector, REAL, LANES)
 // Alpha, D and the activation.
 static inline row_vector finished(row_vector v, const __global REAL* d, const gemm_problem* p, long count, REAL alpha,
                                   REAL beta)

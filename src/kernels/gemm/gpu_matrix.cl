@@ -60,6 +60,7 @@ static inline float4 load_d(const __global storage_t(C_TYPE)* d, OFFSET d_step, 
 #endif
 }
 
+DEFINE_SMOOTH(float4, float, 4)
 // The epilogue of the first `count` of four neighbours in a row of C.
 static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c_step, float4 d, int count,
                                float2 alpha_beta)

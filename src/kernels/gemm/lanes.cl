@@ -132,6 +132,7 @@ static inline void put_sums(tile_vector v, __global REAL* p, long count)
     PIECES
 }
 
+DEFINE_SMOOTH(tile_vector, REAL, TILE_LANES)
 // The epilogue (problem.cl) of `count` finished sums of a row of C.
 static inline void finish_row(tile_vector v, __global storage_t(X)* c, const __global storage_t(X)* d,
                               const gemm_problem* p, long count, REAL alpha, REAL beta)

@@ -19,11 +19,11 @@ typedef struct {
 #define ACTIVATION_GELU 2
 #define ACTIVATION_GELU_TANH 3
 #define RELU(V, v) ((v) < (V)0 ? (V)0 : (v))
-#define GELU(V, v) (CONSTANT(V, 0.5) * (v) * (CONSTANT(V, 1.0) + erf((v) * CONSTANT(V, 0.70710678118654752440))))
+#define GELU(V, v) ((v) * normal_cdf_##V(v))
 #define GELU_TANH(V, v)                                                                                     \
     (CONSTANT(V, 0.5) * (v) *                                                                               \
      (CONSTANT(V, 1.0) +                                                                                    \
-      tanh(CONSTANT(V, 0.79788456080286535588) * ((v) + CONSTANT(V, 0.044715) * (v) * (v) * (v)))))
+      tanh_of_##V(CONSTANT(V, 0.79788456080286535588) * ((v) + CONSTANT(V, 0.044715) * (v) * (v) * (v)))))
 #define CONSTANT(V, x) ((V)CLPRIM_CAT(CONSTANT_, REAL)(x))
 #define CONSTANT_float(x) x##f
 #define CONSTANT_double(x) x
@@ -36,6 +36,21 @@ typedef struct {
         v = GELU_TANH(V, v);
 
 #include "core/real.cl"
+#include "core/smooth.cl"
+
+// The functions of GELU and GELU_TANH for a type NAME: LANES numbers of REAL; none for integers.
+#define DEFINE_SMOOTH(NAME, REAL, LANES) CLPRIM_CAT(DEFINE_SMOOTH_, REAL)(NAME, LANES)
+#define DEFINE_SMOOTH_float(NAME, LANES)                                                                    \
+    CLPRIM_SMOOTH_FUNCTIONS(float##LANES, int##LANES, power_of_two_##NAME, tanh_of_##NAME, normal_cdf_##NAME)
+#define DEFINE_SMOOTH_double(NAME, LANES)                                                                   \
+    static inline double##LANES tanh_of_##NAME(double##LANES x) { return tanh(x); }                         \
+    static inline double##LANES normal_cdf_##NAME(double##LANES x)                                          \
+    {                                                                                                       \
+        return 0.5 * (1 + erf(x * 0.70710678118654752440));                                                 \
+    }
+#define DEFINE_SMOOTH_uint(NAME, LANES)
+#define DEFINE_SMOOTH_ulong(NAME, LANES)
+DEFINE_SMOOTH(REAL, REAL, )
 
 // What becomes of one finished sum: C's element c, with D's element d.
 #ifndef COMPLEX

@@ -145,7 +145,8 @@ public:
     {
         static const std::map<std::string_view, Activation> known{
             {"silu", Activation::silu}, {"hardswish", Activation::hard_swish},
-            {"leaky_relu", Activation::leaky_relu}, {"clamp_scalar", Activation::clip}};
+            {"leaky_relu", Activation::leaky_relu}, {"clamp_scalar", Activation::clip},
+            {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}};
         const auto found = known.find(step.row);
         if (!can_be_followed() || found == known.end())
             return nullptr;

@@ -82,7 +82,8 @@ constexpr FusedActivation fused_activations[] = {
     {"", Activation::none, nullptr}, {"Relu", Activation::relu, "relu"}, {"Clip", Activation::clip, "clamp_scalar", 2},
     {"LeakyRelu", Activation::leaky_relu, "leaky_relu", 1}, {"Silu", Activation::silu, "silu"},
     {"HardSwish", Activation::hard_swish, "hardswish"}, {"HardSigmoid", Activation::hard_sigmoid, "clamped_affine", 2},
-    {"Sigmoid", Activation::sigmoid, "sigmoid"}, {"Tanh", Activation::tanh, "tanh"}};
+    {"Sigmoid", Activation::sigmoid, "sigmoid"}, {"Tanh", Activation::tanh, "tanh"},
+    {"Gelu", Activation::gelu, "gelu"}, {"GeluTanh", Activation::gelu_tanh, "gelu_tanh"}};
 
 const FusedActivation& fused_activation(const Call& call)
 {

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include <clprim/activation.hpp>
+
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
@@ -20,6 +22,8 @@ struct ElementwiseCode {
     std::vector<float> numbers;
 };
 ElementwiseCode elementwise_code(const Node& node);
+// gelu or gelu_tanh of a node of any domain that computes that of its one input; none for other nodes.
+Activation gelu_of(const Node& node);
 // That of a comparison or an operator of truth values, on operands of one type; null for other nodes.
 const char* predicate_code(const Node& node);
 

@@ -173,7 +173,7 @@ private:
             });
         };
         DataType result = type;
-        if (own) {
+        if (own && node.op_type != "Gelu") {
             const auto* integers = find_attribute<std::vector<std::int64_t>>(node, "integers");
             need(node.op_type == "Elementwise" && type == DataType::float32 && alike(0) &&
                  !node.attributes.contains("result") &&
@@ -227,7 +227,13 @@ private:
         Dims shape = a;
         shape[shape.size() - 1] = b[1];
         need(step.inputs.size() == 2 || value(step, 2).shape == Dims{b[1]});
-        finish(std::move(step), node, DataType::float32, std::move(shape));
+        finish(std::move(step), node, DataType::float32, shape);
+        if (const auto name = attribute_of<std::string>(node, "activation", ""); !name.empty()) {
+            Step activation;
+            activation.inputs.push_back(of(node.outputs[0]));
+            activation.code = pointwise_row(name == "Relu" ? "relu" : name == "Gelu" ? "gelu" : "gelu_tanh").code;
+            finish(std::move(activation), node, DataType::float32, std::move(shape));
+        }
     }
 
     // Over all axes, or the last ones.

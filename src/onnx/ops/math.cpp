@@ -285,6 +285,7 @@ const std::vector<OperatorRow>& operators()
             {"IsInf", 10, is_inf},
             {"IsNaN", 9, is_nan},
             {"Gelu", 20, gelu},
+            {"Gelu", 1, gelu, nullptr, "clprim"},
             {"SwiGLU", 28, swiglu},
         };
         result.insert(result.end(), std::begin(others), std::end(others));
@@ -295,15 +296,33 @@ const std::vector<OperatorRow>& operators()
 
 }  // namespace
 
+Activation gelu_of(const Node& node)
+{
+    if (node.body || node.inputs.size() != 1 || node.outputs.size() != 1)
+        return Activation::none;
+    if (node.domain == "com.microsoft")
+        return node.op_type == "Gelu"       ? Activation::gelu
+               : node.op_type == "FastGelu" ? Activation::gelu_tanh
+                                            : Activation::none;
+    if (node.op_type != "Gelu" || !(node.domain.empty() || node.domain == "clprim"))
+        return Activation::none;
+    const auto approximate = attribute_of<std::string>(node, "approximate", "none");
+    return approximate == "none"   ? Activation::gelu
+           : approximate == "tanh" ? Activation::gelu_tanh
+                                   : Activation::none;
+}
+
 ElementwiseCode elementwise_code(const Node& node)
 {
     if (node.domain == "clprim" && node.op_type == "ChannelAffine")
         return {"y0 = x0 * x1 + x2;", {}};
-    if (!node.domain.empty() || node.opset < 7)
-        return {};
     const auto row_code = [](const char* row, std::vector<float> numbers = {}) {
         return ElementwiseCode{pointwise_row(row).library ? nullptr : pointwise_row(row).code, std::move(numbers)};
     };
+    if (const auto gelu = gelu_of(node); gelu != Activation::none)
+        return row_code(gelu == Activation::gelu ? "gelu" : "gelu_tanh");
+    if (!node.domain.empty() || node.opset < 7)
+        return {};
     const bool all_given = std::ranges::find(node.inputs, absent) == node.inputs.end();
     if (node.op_type == "Pow" && node.inputs.size() == 2)
         return row_code("pow");

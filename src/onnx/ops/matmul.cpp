@@ -13,7 +13,8 @@
 namespace clprim::onnx {
 
 // A convolution of one tap, rows for its pixels.
-bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y)
+bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                    Activation activation)
 {
     const Device& device = call.queue().device();
     const std::int64_t rows = x.size(0), k = w.size(0), n = w.size(1);
@@ -26,6 +27,7 @@ bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Te
     ConvOptions options;
     options.prepared = call.prepared(1);
     options.implementation = "cpu_channels";
+    options.activation = activation;
     try {
         conv_forward(call.queue(), pixels, taps, bias, results, options);
     } catch (const NotSupported&) {              // such as too little local memory
@@ -118,6 +120,16 @@ void matmul_gradient(Call& call)
     call.output(0, Value(summed_to(call, whole, operand.shape).reshape(call.shape(first ? 1 : 2))));
 }
 
+// What Session's fusions had products take in.
+Activation activation_of(const Call& call)
+{
+    const std::string name = call.string_attribute("activation", "");
+    return name == "Relu"       ? Activation::relu
+           : name == "Gelu"     ? Activation::gelu
+           : name == "GeluTanh" ? Activation::gelu_tanh
+                                : Activation::none;
+}
+
 void gemm_operator(Call& call)
 {
     check_same_type(call, 1);
@@ -142,18 +154,22 @@ void gemm_operator(Call& call)
     call.output(0, Value(y));
     const bool is_row = bias.defined() && beta == 1 && bias.stride(0) == 0 && bias.stride(1) == 1;
     const Tensor row = is_row ? Tensor(bias.memory, bias.offset, bias.dtype, {y.size(1)}, {1}) : Tensor();
-    if (call.float_attribute("alpha", 1) == 1 && (is_row || !bias.defined()) && as_convolution(call, a, b, row, y))
+    const Activation activation = activation_of(call);
+    if (call.float_attribute("alpha", 1) == 1 && (is_row || !bias.defined()) &&
+        as_convolution(call, a, b, row, y, activation))
         return;
     GemmProblem problem = gemm_problem(a, b, y, bias);
     problem.alpha = call.float_attribute("alpha", 1);
     problem.beta = beta;
+    problem.activation = activation;
     problem.prepared_a = call.prepared(0);
     problem.prepared_b = call.prepared(1);
     if (y.numel())
         gemm(call.queue(), problem, a, b, y, bias);
 }
 
-// Products with a constant matrix [k, n] and a bias [n], which Session's fusions make: x [..., k] counts as one matrix.
+// Products with a constant matrix [k, n] and a bias [n], and an activation, which Session's fusions make: x [..., k]
+// counts as one matrix.
 void linear(Call& call)
 {
     check_same_type(call, 1);
@@ -168,9 +184,11 @@ void linear(Call& call)
         return;
     const std::int64_t rows = x.dim() == 1 ? 1 : y.numel() / w.size(1);
     const Tensor a = x.reshape({rows, w.size(0)}), c = y.reshape({rows, w.size(1)});
-    if (as_convolution(call, a, w, bias, c))
+    const Activation activation = activation_of(call);
+    if (as_convolution(call, a, w, bias, c, activation))
         return;
     GemmProblem problem = gemm_problem(a, w, c, bias.expand(c.shape));
+    problem.activation = activation;
     problem.prepared_b = call.prepared(1);
     gemm(call.queue(), problem, a, w, c, bias.expand(c.shape));
 }
@@ -212,6 +230,7 @@ const OperatorRow matmul_rows[] = {
     {"Gemm", 1, gemm_operator},
     {"Det", 11, det},
     {"Linear", 1, linear, nullptr, "clprim"},
+    {"Gemm", 1, gemm_operator, nullptr, "clprim"},
     {"MatMulGradient", 1, matmul_gradient, nullptr, "clprim"},
     {"FusedMatMul", 1, fused_matmul, nullptr, "com.microsoft"},
     {"TransposeMatMul", 1, fused_matmul, nullptr, "com.microsoft"},

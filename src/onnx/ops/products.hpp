@@ -13,7 +13,8 @@ void batched_product(Queue& queue, const Tensor& a, const Tensor& b, const Tenso
 
 // y [rows, n] = x [rows, k] w [k, n] + bias [n], which may be undefined, where w is of the call's input 1, whole, and
 // never changes: on CPUs without tile registers, by a kernel that packs w once. Says whether it did.
-bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y);
+bool as_convolution(const Call& call, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& y,
+                    Activation activation = Activation::none);
 
 // [B, H, S, D] as [B, groups, H / groups, S, D]: heads that share a key, for batched_product.
 Tensor grouped(const Tensor& heads, std::int64_t groups);
