@@ -38,16 +38,22 @@ typedef struct {
 #include "core/real.cl"
 #include "core/smooth.cl"
 
-// The functions of GELU and GELU_TANH for a type NAME: LANES numbers of REAL; none for integers.
+// The functions of GELU and GELU_TANH for a type NAME: LANES numbers of REAL; none for integers. On GPUs the driver's,
+// since kernels that look at `activation` as they run would keep the many numbers of our own in registers.
 #define DEFINE_SMOOTH(NAME, REAL, LANES) CLPRIM_CAT(DEFINE_SMOOTH_, REAL)(NAME, LANES)
+#define DEFINE_SMOOTH_BY_DRIVER(NAME, V)                                                                    \
+    static inline V tanh_of_##NAME(V x) { return tanh(x); }                                                 \
+    static inline V normal_cdf_##NAME(V x)                                                                  \
+    {                                                                                                       \
+        return CONSTANT(V, 0.5) * (CONSTANT(V, 1.0) + erf(x * CONSTANT(V, 0.70710678118654752440)));        \
+    }
+#ifdef CLPRIM_DEVICE_CPU
 #define DEFINE_SMOOTH_float(NAME, LANES)                                                                    \
     CLPRIM_SMOOTH_FUNCTIONS(float##LANES, int##LANES, power_of_two_##NAME, tanh_of_##NAME, normal_cdf_##NAME)
-#define DEFINE_SMOOTH_double(NAME, LANES)                                                                   \
-    static inline double##LANES tanh_of_##NAME(double##LANES x) { return tanh(x); }                         \
-    static inline double##LANES normal_cdf_##NAME(double##LANES x)                                          \
-    {                                                                                                       \
-        return 0.5 * (1 + erf(x * 0.70710678118654752440));                                                 \
-    }
+#else
+#define DEFINE_SMOOTH_float(NAME, LANES) DEFINE_SMOOTH_BY_DRIVER(NAME, float##LANES)
+#endif
+#define DEFINE_SMOOTH_double(NAME, LANES) DEFINE_SMOOTH_BY_DRIVER(NAME, double##LANES)
 #define DEFINE_SMOOTH_uint(NAME, LANES)
 #define DEFINE_SMOOTH_ulong(NAME, LANES)
 DEFINE_SMOOTH(REAL, REAL, )
