@@ -179,11 +179,12 @@ void walk_panels(Queue& queue, const PanelWalk& p)
         queue.launch(kernel, Range::groups(static_cast<std::size_t>(walks * g.parts)), p.gates, p.panels, p.bias,
                      p.lengths, h, c, p.y, cells, p.saved, p.last_h, p.last_c, g);
     };
-    if (!by_step)
-        return launch();
     const std::int64_t cores = std::max<std::int64_t>(queue.device().compute_units, 1);
+    const std::int64_t parts = std::min((cores + walks - 1) / walks, (hidden + block - 1) / block);
+    if (!by_step || parts == 1)         // nobody has to wait for another's part of a step
+        return launch();
     g.starts = g.ends = 0;
-    g.parts = u(std::min((cores + walks - 1) / walks, (hidden + block - 1) / block));
+    g.parts = u(parts);
     for (g.begin = 0; g.begin < g.steps; ++g.begin) {
         g.end = g.begin + 1;
         launch();
