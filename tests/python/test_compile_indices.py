@@ -43,6 +43,30 @@ def test_writes_through_indices():
         check(lambda x, i, v: x.scatter_reduce(1, i, v, reduce, include_self=False), x, repeated, randn(40, 30))
 
 
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_what_is_written_may_be_its_own_source(dynamic):
+    def writes(x):
+        y = x * 2   # computed in the graph, so that PyTorch writes into it in place
+        backwards = torch.arange(y.shape[0] - 1, -1, -1, device=y.device)
+        return y.index_copy(0, backwards, y)
+
+    def sums(x):
+        y = x * 2
+        return y.index_add(0, torch.arange(y.shape[0], device=y.device) // 2, y)
+
+    def sums_of_a_part(x):
+        y = x * 2
+        return y.index_put((torch.arange(y.shape[0] - 1, device=y.device),), y[1:], accumulate=True)
+
+    def places(x):
+        y = torch.arange(x.shape[0], device=x.device).flip(0) + 0 * x.to(torch.int64)
+        return y.index_put((y,), y * 10)
+
+    for function in (writes, sums, sums_of_a_part):
+        check(function, randn(300, 70), dynamic=dynamic)
+    check(places, randn(300), dynamic=dynamic)
+
+
 def test_sums_through_indices_have_the_same_bits_every_run():
     x, i, v = randn(10, device=device), torch.randint(0, 10, (5000,), device=device), randn(5000, device=device)
     add = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True))

@@ -308,3 +308,10 @@ def test_moments_of_long_rows(dtype, correction):
     variance, mean = torch.var_mean(far.double() - 1000, 1, correction=correction, keepdim=True)    # no bit is lost
     for found, exact in zip(compiled(far.to(device)), (variance, mean + 1000)):
         torch.testing.assert_close(found.cpu().double(), exact, rtol=32 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("function", (torch.remainder, torch.fmod, torch.pow))
+def test_sums_of_function_values_at_strides(function, dynamic):
+    """Intel's compiler for CPUs ended the process where it made vectors of such a loop."""
+    check(lambda x, y: (y * function(x[1::2].abs(), x[::2].abs() + 1)).sum(), randn(32), randn(16), dynamic=dynamic)

@@ -57,10 +57,30 @@ def _convolution_backward(overload, former):
     return lambda *args, **kwargs: (former if V.graph.layout_opt else ours)(*args, **kwargs)
 
 
+def _apart(written, *operands):
+    """Operands, copied where they read what is written. PyTorch's pass that has operators work in place looks for later
+    readers only, so that x.index_copy(0, index, x) becomes one that reads and writes the same memory."""
+    written.realize()
+    name = ir.try_get_name(written)
+
+    def copied(operand):
+        if not isinstance(operand, ir.TensorBox):
+            return operand
+        if name not in operand.get_read_names() and name != ir.try_get_name(operand):
+            return operand
+        copy = lowering.clone(operand)
+        copy.realize()
+        return copy
+
+    return [copied(operand) for operand in operands]
+
+
 def _index_put(overload, former):
     in_place = overload._schema.name.endswith("_")
 
     def lowered(x, indices, values, accumulate=False):
+        if in_place:
+            values, *indices = _apart(x, values, *indices)
         if not accumulate:
             return former(x, indices, values, accumulate)
         return _accumulate(x if in_place else lowering.clone(x), indices, values)
@@ -91,7 +111,7 @@ def _scatter(overload, former):
 
     def lowered(x, dim, index, src, *, reduce=None, include_self=True):
         if reduce is None:
-            return former(x, dim, index, src)
+            return former(x, dim, *(_apart(x, index, src) if in_place else (index, src)))
         return _scatter_reduce(x if in_place else lowering.clone(x), dim, index, src,
                                {"add": "sum", "multiply": "prod"}.get(reduce, reduce), include_self)
 
@@ -113,6 +133,7 @@ def _scatter_reduction(overload, former):
 def _scatter_reduce(x, dim, index, src, reduce, include_self):
     if not isinstance(src, ir.TensorBox):
         src = lowering.full_like(index, src, dtype=x.get_dtype())
+    index, src = _apart(x, index, src)
     ir.ScatterFallback(aten.scatter_reduce_.two, x, dim, index, src, reduce=reduce, include_self=include_self)
     return x
 

@@ -286,6 +286,8 @@ class Reductions:
             body.writeline(f"const index_t block_end = min(block + {step}, (index_t){limit});")
             body.writelines(self.block_starts)
             first, limit = "block", "block_end"
+        if self.cpu and calls_at_strides("\n".join(part.getvalue() for part in parts)):
+            body.writeline("#pragma clang loop vectorize(disable)")
         # All lanes take the same number of turns: compilers see neighbouring lanes at neighbouring elements.
         body.writeline(f"for (index_t turn = {first}; turn < {limit}; turn += {self.lanes * self.span}) {{")
         body._indent += 1
@@ -315,6 +317,13 @@ class Reductions:
             body.writeline("}")
         self.cse.invalidate(self.outside_loop)
         tree.cache_clear()
+
+
+def calls_at_strides(loop: str) -> bool:
+    """Whether a loop calls functions and reads elements that are not neighbours: Intel's compiler for CPUs ends the
+    process with an error of its own where it makes vectors of some of these (a sum of fmod)."""
+    calls = set(re.findall(r"\b([a-z_]\w*)\(", loop)) - {"fabs", "min", "max"}
+    return bool(calls) and re.search(r"\[[^\]]*\*", loop) is not None
 
 
 def accumulator(reduction_type: str, dtype: torch.dtype, values: list[str], index: str) -> Accumulator:
