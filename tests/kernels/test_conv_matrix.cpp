@@ -118,6 +118,25 @@ TEST_P(ConvMatrix, OfAllKinds)
     check({{1, 4, 11, 10}, {5, 4, 2, 2}, test::conv({3, 3}, {0, 0}), planar, half});
 }
 
+// No two taps see one number: products of patches. Many taps, numbers of x that no tap sees, weights and tensors that
+// lie in either order, images that are no one matrix, dilation, one and three dimensions, one pixel.
+TEST_P(ConvMatrix, InPatches)
+{
+    if (GetParam() != std::string("emulated_mma"))
+        GTEST_SKIP() << "where elements come from is one text for all engines";
+    const auto planar = Layout::contiguous, last = Layout::channels_last;
+    const auto half = DataType::float16, bfloat = DataType::bfloat16;
+    check({{2, 3, 28, 42}, {40, 3, 14, 14}, test::conv({14, 14}, {0, 0}), planar, half});
+    if (queue().device().platform_name.find("Portable") != std::string::npos)   // its compiler: half a minute for each
+        return;
+    check({{2, 3, 37, 33}, {24, 3, 16, 12}, test::conv({16, 13}, {0, 0}), last, half});
+    check({{3, 3, 9, 12}, {17, 3, 4, 4}, test::conv({4, 4}, {0, 0}), planar, bfloat}, true);
+    check({{2, 15, 8, 7}, {33, 15, 2, 2}, test::conv({3, 3}, {0, 0}, {2, 1}), last, half});
+    check({{2, 2, 50}, {16, 2, 16}, test::conv({16}, {0}), planar, half});
+    check({{2, 3, 4, 13, 12}, {20, 3, 2, 6, 4}, test::conv({2, 6, 4}, {0, 0, 0}), planar, bfloat});
+    check({{3, 20, 12, 12}, {16, 20, 12, 12}, test::conv({1, 1}, {0, 0}), last, half});   // a pixel of each image
+}
+
 // Channels in whole blocks: images, rows and columns that pieces do not divide, taps together and apart, both layouts,
 // strides in rows and columns, padding on one side, groups, one dimension.
 TEST_P(ConvMatrix, InBlocks)

@@ -187,12 +187,25 @@ def other_convolutions() -> Iterator[Problem]:
     for step in PASSES:
         yield Problem(f"conv: {step} float16 NCHW 12-64 3x3/1 at 56",
                       lambda s=step: convolution(s, "float16", False, (12, 64, 56, 3, 1)))
+    for step in PASSES:
+        yield Problem(f"conv: {step} float16 NCHW 3-768 16x16/16 at 224", lambda s=step: patches(s, "float16"))
     yield Problem("conv: dilated float32 NCHW 256-256 3x3 by 12 at 64",
                   lambda: conv2d(empty(8, 256, 64, 64), empty(256, 256, 3, 3), padding=12, dilation=12))
     yield Problem("conv: 1d float32 80-512 3 at 3000",
                   lambda: conv1d(empty(8, 80, 3000), empty(512, 80, 3), padding=1))
     yield Problem("conv: 3d float32 16-32 3x3x3 at 16x56x56",
                   lambda: conv3d(empty(2, 16, 16, 56, 56), empty(32, 16, 3, 3, 3), padding=1))
+
+
+def patches(step: str, dtype: str):
+    """A vision transformer's first layer."""
+    import torch
+    x, w = empty(32, 3, 224, 224, dtype=dtype), empty(768, 3, 16, 16, dtype=dtype)
+    where = ([16] * 2, [0] * 2, [1] * 2, False, [0] * 2, 1)
+    if step == "forward":
+        return torch.ops.aten.convolution(x, w, None, *where)
+    y = empty(32, 768, 14, 14, dtype=dtype)
+    return torch.ops.aten.convolution_backward(y, x, w, None, *where, [step == "data", step == "weight", False])
 
 
 def transposed() -> Iterator[Problem]:

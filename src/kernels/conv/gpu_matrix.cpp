@@ -211,12 +211,16 @@ cl_long weight_parts(const Device& device, detail::MatrixEngineChoice engine, co
     return detail::best_parts(rate, work, number(size), most, true).count;
 }
 
+bool beyond_matrix_taps(const Problem& problem)
+{
+    return problem.kernel[0] > MOST_TAPS_Z || problem.kernel[1] > MOST_TAPS_Y || problem.kernel[2] > MOST_TAPS_X;
+}
+
 Rejection rejects_gpu_matrix(const Call& call, const Device& device)
 {
     if (Rejection reason = detail::matrix_engine_rejects(call.dtype, device))
         return reason;
-    const cl_long* taps = call.problem.kernel;
-    if (taps[0] > MOST_TAPS_Z || taps[1] > MOST_TAPS_Y || taps[2] > MOST_TAPS_X)
+    if (beyond_matrix_taps(call.problem) && !in_patches(call))
         return fmt::format("kernels beyond {} x {} x {}", MOST_TAPS_Z, MOST_TAPS_Y, MOST_TAPS_X);
     return rejects_gpu_implicit(call, device);
 }
@@ -228,14 +232,15 @@ Rejection gpu_matrix_advises_against(const Call& call, const Device& device)
     const double taps = static_cast<double>(q.taps());
     if (call.pass == ConvPass::backward_weight)
         return detail::matrix_engine_advises_against(outward, inward * taps, device);
-    const bool forward = call.pass == ConvPass::forward;
-    const double pixels = static_cast<double>(q.batch * (forward ? q.out_pixels() : q.in_pixels()));
-    return detail::matrix_engine_advises_against(pixels, forward ? outward : inward, device);
+    const bool forward = call.pass == ConvPass::forward, by_patches = !forward && in_patches(call);
+    const double pixels = static_cast<double>(q.batch * (forward || by_patches ? q.out_pixels() : q.in_pixels()));
+    const double channels = forward ? outward : by_patches ? inward * taps : inward;
+    return detail::matrix_engine_advises_against(pixels, channels, device);
 }
 
 Space gpu_matrix_space(const Call& call, const Device& device)
 {
-    if (as_matrix_product(call) || in_blocks(call, device))
+    if (as_matrix_product(call) || in_patches(call) || in_blocks(call, device))
         return {};
     const Problem& q = call.problem;
     const bool forward = call.pass == ConvPass::forward, pixels_are_rows = call.result().stride(1) == 1;
@@ -254,6 +259,8 @@ void run_gpu_matrix_at(Queue& queue, const Call& call, const Point& point)
 {
     if (const auto product = as_matrix_product(call))
         return detail::gpu_matrix(queue, product->problem, product->tensors);
+    if (in_patches(call))
+        return run_in_patches(queue, call);
     if (in_blocks(call, queue.device()))
         return run_in_blocks(queue, call);
     const Side side = call.pass == ConvPass::forward ? x_side(call) : y_side(call);
@@ -319,7 +326,7 @@ Point turned_point() { return {{"tile", turned_index()}}; }
 Space gpu_matrix_weight_space(const Call& call, const Device& device)
 {
     const bool turned = is_turned(call, device, {});
-    if (!turned && (as_matrix_product(call) || weight_in_blocks(call, device)))
+    if (in_patches(call) || (!turned && (as_matrix_product(call) || weight_in_blocks(call, device))))
         return {};
     ImplicitProblem p = forward_problem(call);
     if (weight_in_lines(call, device))
@@ -338,6 +345,8 @@ void run_gpu_matrix_weight(Queue& queue, const Call& call) { run_gpu_matrix_weig
 
 void run_gpu_matrix_weight_at(Queue& queue, const Call& call, const Point& point)
 {
+    if (in_patches(call))
+        return run_in_patches(queue, call);
     const bool turned = is_turned(call, queue.device(), point);
     if (!turned && point.empty()) {
         if (const auto product = as_matrix_product(call))

@@ -18,6 +18,12 @@ struct MatrixProduct {
 // The product that a call of one tap is, if all of its operands can be read eight elements at a time.
 std::optional<MatrixProduct> as_matrix_product(const Call& call);
 
+// Whether a kernel has more taps than a bit can stand for each of.
+bool beyond_matrix_taps(const Problem& problem);
+// A pass whose taps see no number twice, of few channels or of many taps: one product of patches, which are copied.
+bool in_patches(const Call& call);
+void run_in_patches(Queue& queue, const Call& call);
+
 // A weight gradient of fewer channels than are read at a time: x is copied with `channels` for each pixel and a border
 // of zeros, and all taps along a row become one of p.depth channels, which the problem is changed to. Nothing: it has
 // more channels, or its taps along a row do not follow each other.
