@@ -33,12 +33,20 @@ def gemm() -> Iterator[Problem]:
         yield Problem(f"gemm: {dtype} TN of few columns 64x29x2048",
                       lambda dtype=dtype: empty(2048, 64, dtype=dtype).mT @ empty(2048, 29, dtype=dtype))
         yield Problem(f"gemm: {dtype} linear with bias and gelu 1576x3072x768", lambda dtype=dtype: linear(dtype))
+    yield Problem("gemm: float16 linear with bias 8192x2560x320", lambda: linear_with_bias("float16", 8192, 2560, 320))
+    yield Problem("gemm: bfloat16 linear with bias 300000x64x3", lambda: linear_with_bias("bfloat16", 300000, 64, 3))
 
 
 def linear(dtype: str):
     import torch
     x, w, b = empty(1576, 768, dtype=dtype), empty(3072, 768, dtype=dtype), empty(3072, dtype=dtype)
     return torch.ops.aten._addmm_activation(b, x, w.t(), use_gelu=True)
+
+
+def linear_with_bias(dtype: str, rows: int, outward: int, inward: int):
+    import torch
+    return torch.nn.functional.linear(empty(rows, inward, dtype=dtype), empty(outward, inward, dtype=dtype),
+                                      empty(outward, dtype=dtype))
 
 
 def gemv() -> Iterator[Problem]:
@@ -140,6 +148,8 @@ def depthwise() -> Iterator[Problem]:
         yield Problem(f"depthwise: {step} {dtype} NCHW 24 groups of {channels} {kernel}x{kernel}/{stride} at {image}",
                       lambda s=step, d=dtype, shape=(24 * channels, 24 * channels, image, kernel, stride):
                       convolution(s, d, False, shape, 24))
+    yield Problem("depthwise: forward float16 NHWC 29 groups of 8 3x3/2 at 28",
+                  lambda: convolution("forward", "float16", True, (232, 232, 28, 3, 2), 29))
     from torch.nn.functional import conv1d, conv2d
     yield Problem("depthwise: forward float32 NCHW 96 21x1 at 41",
                   lambda: conv2d(empty(2, 96, 41, 41), empty(96, 1, 21, 1), padding=(10, 0), groups=96))
@@ -195,6 +205,8 @@ def other_convolutions() -> Iterator[Problem]:
                   lambda: conv1d(empty(8, 80, 3000), empty(512, 80, 3), padding=1))
     yield Problem("conv: 3d float32 16-32 3x3x3 at 16x56x56",
                   lambda: conv3d(empty(2, 16, 16, 56, 56), empty(32, 16, 3, 3, 3), padding=1))
+    yield Problem("conv: 3d float16 64-64 3x3x3 at 8x28x28", lambda: conv3d(
+        empty(2, 64, 8, 28, 28, dtype="float16"), empty(64, 64, 3, 3, 3, dtype="float16"), padding=1))
 
 
 def patches(step: str, dtype: str):
@@ -266,6 +278,14 @@ def other_attention() -> Iterator[Problem]:
         yield Problem(f"attention: forward {dtype} D {size} masked 2x12x512", lambda d=dtype, s=size: attend(
             *(heads(12, 512, s, d) for _ in range(3)), attn_mask=empty(512, 512, dtype=d)))
     yield Problem("attention: forward float32 D 256 2x8x512", lambda: attend(*(heads(8, 512, 256) for _ in range(3))))
+    for dtype, size, values, causal in (("float16", 256, 256, True), ("bfloat16", 192, 128, True),
+                                        ("float16", 160, 160, False)):
+        yield Problem(f"attention: forward {dtype} D {size}, values {values}{' causal' * causal} 2x8x1024",
+                      lambda d=dtype, s=size, v=values, causal=causal: attend(
+                          heads(8, 1024, s, d), heads(8, 1024, s, d), heads(8, 1024, v, d), is_causal=causal))
+    for size in (256, 217):
+        yield Problem(f"attention: forward float16 D {size} masked 2x8x500", lambda s=size: attend(
+            *(heads(8, 500, s, "float16") for _ in range(3)), attn_mask=empty(500, 500, dtype="float16")))
     yield Problem("attention: forward float16 D 64 with dropout 2x8x512",
                   lambda: attend(*(heads(8, 512, 64, "float16") for _ in range(3)), dropout_p=0.1))
     yield Problem("attention: forward float32 D 256, 1 of 2000",

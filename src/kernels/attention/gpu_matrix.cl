@@ -12,9 +12,12 @@
 // multiplied where they are exponentiated, unless a mask or a softcap wants them scaled. The host turns the sign of a
 // negative one: `flip` is added to Q's bits.
 //
+// Of heads whose values' sums would not fit into registers a work-group computes VALUES elements, one of several parts.
+//
 // Options: those of gpu_matrix_lines.cl, and
 //   -DKEPT=0|1                queries stay in registers, or in local memory
 //   -DBUFFERS=1|2             steps in local memory
+//   -DAHEAD=0|1               the next step is on its way while one is multiplied
 //   -DFEW_REGISTERS=0|1       places in memory are found anew in each step
 #define OWN_KEYS 0
 #define KEEP_FINITE
@@ -27,8 +30,24 @@
 #define ATTENTION_WORDS LARGER(STEPS_AT + BUFFERS * STEP_WORDS, LARGER(OWN_WORDS_IN_ALL, RESULT_WORDS))
 #define KEY_FRAGMENTS (SPAN / OTHER_SIDE)
 #define KEY_LOADS (2 * STEP_PAIRS)
+#define VALUE_LOADS (2 * (SPAN * VALUES / 16 / ITEMS))
 // Zero, which compilers can't know: places that seem to depend on the step are not kept in registers from step to step.
 #define NONE(j0) (FEW_REGISTERS ? (int)((j0) == ~(int)p.keys) : 0)
+// What lies beyond the last key is 0.
+#define PLACE_VALUES(at, v, w)                                                                                        \
+    {                                                                                                                 \
+        const int line = PAIR_LINE(at), over = j0 + line - value_lines.last;                                          \
+        place_other_along_lines(slabs + now + VALUES_AT + turned_place(line, PAIR_ELEMENT(at)), VALUES,               \
+                                over > 0 ? (uint4)0 : v, over >= 0 ? (uint4)0 : w);                                   \
+    }
+// Of a step that is not brought ahead so many groups of eight are on their way at a time.
+#define BROUGHT (ALIGNED ? 4 : 2)
+#define EACH_BROUGHT(step) UNROLL for (int n = 0; n < BROUGHT; n += step)
+#if EMULATED
+#define ONE_BY_ONE
+#else
+#define ONE_BY_ONE _Pragma("unroll 1")
+#endif
 #define EACH_KEY UNROLL for (int n = 0; n < KEY_FRAGMENTS; ++n)
 
 WORK_GROUP
@@ -46,8 +65,14 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
     const int pair = get_group_id(0) / blocks, first_query = (blocks - 1 - (int)get_group_id(0) % blocks) * BLOCK;
     const int b = pair / (int)p.heads, h = pair % (int)p.heads, kv_h = h / (int)(p.heads / p.kv_heads);
     const __global uchar* keys = (const __global uchar*)(k + (k_offset + AT_HEAD(p.k, b, kv_h)));
-    const __global uchar* values = (const __global uchar*)(v + (v_offset + AT_HEAD(p.v, b, kv_h)));
-    const head_lines key_lines = lines_of(p.k, p.keys, p.size), value_lines = lines_of(p.v, p.keys, p.value_size);
+#if VALUES < HEAD
+    const int part = get_group_id(1) * VALUES;
+#else
+    const int part = 0;
+#endif
+    const __global uchar* values = (const __global uchar*)(v + (v_offset + AT_HEAD(p.v, b, kv_h) + part * p.v.column));
+    const head_lines key_lines = lines_of(p.k, p.keys, p.size),
+                     value_lines = lines_of(p.v, p.keys, p.value_size - part);
     const int own_line = team * OWN * OWN_SIDE;   // of the block, the sub-group's first query
 
     // Queries, through local memory.
@@ -97,16 +122,20 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
     const int seen_by_all = (int)max(min(p.causal ? first_query + p.causal_offset + 1 : p.keys, p.keys), 0L);
     const int visible = (int)visible_keys(&p, min(p.queries, (long)first_query + BLOCK));
 
-    uint4 next_keys[KEY_LOADS], next_values[KEY_LOADS];
+#if AHEAD
+    uint4 next_keys[KEY_LOADS], next_values[VALUE_LOADS];
 #define FETCH_STEP(item, j)                                                                                           \
     UNROLL for (int n = 0; n < KEY_LOADS; ++n)                                                                        \
     {                                                                                                                 \
         const int at = (item) + n * ITEMS, pair_at = (item) + n / 2 * ITEMS;                                          \
         next_keys[n] = fetch_eight(keys, key_lines, (j) + GROUP_LINE(at), GROUP_ELEMENT(at));                         \
-        next_values[n] = fetch_eight(values, value_lines, (j) + PAIR_LINE(pair_at) + n % 2, PAIR_ELEMENT(pair_at));   \
+        if (n < VALUE_LOADS)                                                                                          \
+            next_values[n] =                                                                                          \
+                fetch_eight(values, value_lines, (j) + PAIR_LINE(pair_at) + n % 2, PAIR_ELEMENT(pair_at));            \
     }
     FETCH_STEP(item, 0)
-    const int key_begin = UNIFORM(begin_other(g, 1, SPAN, 0)), value_begin = UNIFORM(begin_other(g, 0, HEAD, 0));
+#endif
+    const int key_begin = UNIFORM(begin_other(g, 1, SPAN, 0)), value_begin = UNIFORM(begin_other(g, 0, VALUES, 0));
     const int both_steps = 2 * STEPS_AT + (BUFFERS - 1) * STEP_WORDS;
     // Steps that all queries see come first, and have no instructions for others.
     int j0 = 0, step_at = STEPS_AT;
@@ -117,25 +146,52 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
         barrier(CLK_LOCAL_MEM_FENCE);   // all have multiplied the last step
 #endif
         const int none = NONE(j0), mine = item + none, now = step_at + none;
+#if AHEAD
         UNROLL for (int n = 0; n < KEY_LOADS; ++n)
         {
             const int at = mine + n * ITEMS;
             place_other_along_k(slabs + now + along_place(GROUP_LINE(at), GROUP_ELEMENT(at)), next_keys[n]);
         }
-        UNROLL for (int n = 0; n < KEY_LOADS; n += 2)
+        UNROLL for (int n = 0; n < VALUE_LOADS; n += 2)
         {
-            const int at = mine + n / 2 * ITEMS, line = PAIR_LINE(at);
-            const int over = j0 + line - value_lines.last;   // what lies beyond the last key is 0
-            place_other_along_lines(slabs + now + VALUES_AT + turned_place(line, PAIR_ELEMENT(at)), HEAD,
-                                    over > 0 ? (uint4)0 : next_values[n], over >= 0 ? (uint4)0 : next_values[n + 1]);
+            const int at = mine + n / 2 * ITEMS;
+            PLACE_VALUES(at, next_values[n], next_values[n + 1])
         }
+#else
+        ONE_BY_ONE for (int first = mine; first < mine + KEY_LOADS * ITEMS; first += BROUGHT * ITEMS) {
+            uint4 brought[BROUGHT];
+            EACH_BROUGHT(1) {
+                const int at = first + n * ITEMS;
+                brought[n] = fetch_eight(keys, key_lines, j0 + GROUP_LINE(at), GROUP_ELEMENT(at));
+            }
+            LOADS_COME_FIRST
+            EACH_BROUGHT(1) {
+                const int at = first + n * ITEMS;
+                place_other_along_k(slabs + now + along_place(GROUP_LINE(at), GROUP_ELEMENT(at)), brought[n]);
+            }
+        }
+        ONE_BY_ONE for (int first = mine; first < mine + VALUE_LOADS / 2 * ITEMS; first += BROUGHT / 2 * ITEMS) {
+            uint4 brought[BROUGHT];
+            EACH_BROUGHT(1) {
+                const int at = first + n / 2 * ITEMS;
+                brought[n] = fetch_eight(values, value_lines, j0 + PAIR_LINE(at) + n % 2, PAIR_ELEMENT(at));
+            }
+            LOADS_COME_FIRST
+            EACH_BROUGHT(2) {
+                const int at = first + n / 2 * ITEMS;
+                PLACE_VALUES(at, brought[n], brought[n + 1])
+            }
+        }
+#endif
 #ifdef DROPOUT
         const __local uchar* kept = (const __local uchar*)(slabs + now + KEPT_AT);
         place_kept(&p, &dropout, pair * (ulong)p.queries + first_query, j0, (__local uchar*)kept);
 #endif
         barrier(CLK_LOCAL_MEM_FENCE);
+#if AHEAD
         if (j0 + SPAN < visible)
             FETCH_STEP(mine, j0 + SPAN)
+#endif
 
         fragment_sums scores[OWN][KEY_FRAGMENTS];
         uint words[OWN][KEY_FRAGMENTS * FRAGMENT_SUMS / 2];   // probabilities, rounded
@@ -196,12 +252,12 @@ void forward(const __global ushort* restrict q, ulong q_offset, const __global u
             factors[l] *= dropout.factor;
 #endif
             const long query_at = first_query + own_line + o * OWN_SIDE + OWN_OF(l * 2, g.lane);
-            if (logsumexp && FIRST_OF_LINE(g.lane) && query_at < p.queries)
+            if (logsumexp && FIRST_OF_LINE(g.lane) && query_at < p.queries && part == 0)
                 logsumexp[logsumexp_offset + pair * p.queries + query_at] = (best[o][l] * FACTOR + log2(sum)) * LN_2;
         }
         gather_sums(g, sums[o], factors, own_line + o * OWN_SIDE, slabs);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    write_lines(slabs, result + result_offset + AT_HEAD(p.y, b, h) + first_query * p.y.row, p.y,
-                p.queries - first_query, p.value_size);
+    write_lines(slabs, result + result_offset + AT_HEAD(p.y, b, h) + first_query * p.y.row + part * p.y.column, p.y,
+                p.queries - first_query, p.value_size - part);
 }

@@ -19,11 +19,15 @@ struct AttentionWords {
     // Of a work-group that needs so many words in its loop, and before it.
     std::size_t bytes(std::int64_t in_loop, std::int64_t before, std::int64_t sub_groups) const;
 };
-std::int64_t attention_matrix_head(const Attention& p);   // 64 or 128: the kernels are built for these
+// 64 or 128, or 256 of forward passes: the kernels are built for these. Of its values, those that a work-group sums.
+std::int64_t attention_matrix_head(const Attention& p);
+std::int64_t attention_matrix_values(const Attention& p);
 std::string attention_matrix_options(MatrixEngineChoice engine, const Attention& p,
                                      std::initializer_list<Tensor> others, const MatrixTile& tile, std::int64_t span);
-Rejection attention_matrix_rejects_shape(const Attention& p);
-Rejection attention_matrix_rejects(const Attention& p, const Device& device);   // by the device's own engine
+constexpr std::int64_t attention_matrix_longest = 256, attention_matrix_longest_backward = 128;
+Rejection attention_matrix_rejects_shape(const Attention& p, std::int64_t longest);
+// By the device's own engine.
+Rejection attention_matrix_rejects(const Attention& p, const Device& device, std::int64_t longest);
 
 // By the engine that is named, and its large or small work-groups.
 CLPRIM_API Rejection attention_gpu_matrix_rejects_by(MatrixEngineChoice, bool large, const Attention&, const Device&);

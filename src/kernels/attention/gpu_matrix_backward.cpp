@@ -105,7 +105,7 @@ struct Backward {
 
 Rejection attention_gpu_matrix_backward_rejects_by(MatrixEngineChoice engine, const Attention& p, const Device& device)
 {
-    if (auto reason = attention_matrix_rejects_shape(p))
+    if (auto reason = attention_matrix_rejects_shape(p, attention_matrix_longest_backward))
         return reason;
     if (auto reason = matrix_engine_rejects_by(engine, p.query.dtype, device))
         return reason;
@@ -123,7 +123,7 @@ Rejection attention_gpu_matrix_backward_rejects_by(MatrixEngineChoice engine, co
 
 Rejection attention_gpu_matrix_backward_rejects(const Attention& p, const Device& device)
 {
-    if (auto reason = attention_matrix_rejects(p, device))
+    if (auto reason = attention_matrix_rejects(p, device, attention_matrix_longest_backward))
         return reason;
     const MatrixEngineChoice engine = matrix_engine(device);
     if (auto reason = attention_gpu_matrix_backward_rejects_by(engine, p, device))

@@ -6,7 +6,8 @@
 //
 // Options: those of problem.cl and fragments.cl (X: float16 or bfloat16), those of matrix_tiles.cl that say the tile
 // (-DFRAGMENTS_M=<OWN>, -DBLOCKS=1), and
-//   -DHEAD=64|128             elements of a line, at most
+//   -DHEAD=64|128|256         elements of a line, at most
+//   -DVALUES=..               of those that sums are of, as many as HEAD unless it is given
 //   -DSPAN=..                 a multiple of 32, of 16 where slabs hold whole lines, at most HEAD
 //   -DALIGNED=0|1             elements of a line are neighbours, lines begin and end at multiples of eight
 //   -DWHOLE=0|1               a line has HEAD elements
@@ -25,19 +26,24 @@
 #include "kernels/attention/dropout.cl"
 #endif
 
+#ifndef VALUES
+#define VALUES HEAD
+#endif
 #define BLOCK (SUB_GROUPS_M * OWN * OWN_SIDE)
 #define PIECES (HEAD / SLAB_K)                       // of a line, which is longer than slabs are deep
 #define OWN_SLAB (BLOCK * OWN_LINE_WORDS)            // words of one piece of own lines,
 #define OWN_WORDS_IN_ALL (PIECES * OWN_SLAB)         // of all,
 #define ALONG_WORDS (PIECES * SPAN * LINE_WORDS)     // of a step's others, whole lines,
-#ifdef TRANSPOSING_LOADS
+#if defined(TRANSPOSING_LOADS) && VALUES == HEAD
 #define TURNED_WORDS ALONG_WORDS
+#elif defined(TRANSPOSING_LOADS)
+#define TURNED_WORDS (SPAN * LINES_PITCH(VALUES))
 #else
-#define TURNED_WORDS (SPAN / SLAB_K * HEAD * LINE_WORDS)   // and of the same turned
+#define TURNED_WORDS (SPAN / SLAB_K * VALUES * LINE_WORDS)   // and of the same turned
 #endif
-#define RESULT_PITCH (HEAD / 2 + 4)                  // words from line to line, where results gather
+#define RESULT_PITCH (VALUES / 2 + 4)                // words from line to line, where results gather
 #define RESULT_WORDS (BLOCK * RESULT_PITCH)
-#define HEAD_FRAGMENTS (HEAD / OTHER_SIDE)
+#define HEAD_FRAGMENTS (VALUES / OTHER_SIDE)
 #define STEP_PAIRS (SPAN * HEAD / 16 / ITEMS)        // pairs of groups of eight elements that a work-item brings
 #define OWN_LOADS (BLOCK * HEAD / 8 / ITEMS)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
@@ -101,12 +107,14 @@ static inline uint4 fetch_eight(const __global uchar* head, head_lines from, int
 // as pairs of lines, of which neighbours bring as slabs like it (matrix_tiles.cl).
 #define GROUP_LINE(at) ((at) / (HEAD / 8))
 #define GROUP_ELEMENT(at) ((at) % (HEAD / 8) * 8)
+#define VALUE_GROUP_LINE(at) ((at) / (VALUES / 8))
+#define VALUE_GROUP_ELEMENT(at) ((at) % (VALUES / 8) * 8)
 #ifdef TRANSPOSING_LOADS
-#define PAIR_LINE(at) ((at) / (HEAD / 8) * 2)
-#define PAIR_ELEMENT(at) ((at) % (HEAD / 8) * 8)
+#define PAIR_LINE(at) ((at) / (VALUES / 8) * 2)
+#define PAIR_ELEMENT(at) ((at) % (VALUES / 8) * 8)
 #else
-#define PAIR_LINE(at) ((at) / (2 * HEAD) * SLAB_K + (at) / 4 % (SLAB_K / 2) * 2)
-#define PAIR_ELEMENT(at) (((at) % (2 * HEAD) / 64 * 4 + (at) % 4) * 8)
+#define PAIR_LINE(at) ((at) / (2 * VALUES) * SLAB_K + (at) / 4 % (SLAB_K / 2) * 2)
+#define PAIR_ELEMENT(at) (((at) % (2 * VALUES) / 64 * 4 + (at) % 4) * 8)
 #endif
 
 // Own lines from `first` on into local memory.
@@ -130,12 +138,12 @@ static inline int along_place(int line, int e)
 }
 static inline int turned_place(int line, int e)
 {
-    return line / SLAB_K * (HEAD * LINE_WORDS) + other_place(0, HEAD, e, line % SLAB_K);
+    return line / SLAB_K * (VALUES * LINE_WORDS) + other_place(0, VALUES, e, line % SLAB_K);
 }
 #define LOAD_ALONG(at, n, e)                                                                                          \
     load_other(g, slabs, (at) + (e) / SLAB_K * (SPAN * LINE_WORDS), 1, SPAN, n, (e) % SLAB_K)
 #define LOAD_TURNED(at, d, k)                                                                                         \
-    load_other(g, slabs, (at) + (k) / SLAB_K * (HEAD * LINE_WORDS), 0, HEAD, d, (k) % SLAB_K)
+    load_other(g, slabs, (at) + (k) / SLAB_K * (VALUES * LINE_WORDS), 0, VALUES, d, (k) % SLAB_K)
 
 // scores[o][n] = own lines, of which OWN_AT(o, e) gives fragments, times `count` fragments of the others from number
 // `first` on of the slab at `at`.
@@ -274,8 +282,8 @@ static inline void write_lines(const __local uint* from, __global ushort* to, he
                                long size)
 {
     const __local ushort* const gathered = (const __local ushort*)from;
-    for (int at = get_local_id(0); at < BLOCK * HEAD / 8; at += ITEMS) {
-        const int line = GROUP_LINE(at), e = GROUP_ELEMENT(at);
+    for (int at = get_local_id(0); at < BLOCK * VALUES / 8; at += ITEMS) {
+        const int line = VALUE_GROUP_LINE(at), e = VALUE_GROUP_ELEMENT(at);
         if (line >= count || e >= size)
             continue;
         const __local ushort* eight = gathered + line * (2 * RESULT_PITCH) + e;

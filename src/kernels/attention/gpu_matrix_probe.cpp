@@ -182,9 +182,10 @@ bool found_out(const Device& device, MatrixEngineChoice engine, DataType type, c
 bool try_attention_by(const Device& device, MatrixEngineChoice engine, DataType type)
 try {
     Queue& queue = Context::get(device.index).new_queue();   // the one that asks may be recording
-    for (const std::int64_t size : {64, 128})
+    for (const std::int64_t size : {64, 128, 256})
         for (const bool large : {false, true})
-            if (!(large && engine.emulated) && !right(queue, engine, large, type, size))
+            if (!(large && (engine.emulated || size > 128)) && (size <= 128 || engine.engine != MatrixEngine::wmma) &&
+                !right(queue, engine, large, type, size))
                 return false;
     return true;
 } catch (const Error&) {   // it does not build, or does not run
