@@ -17,6 +17,9 @@
 #if defined(ENGINE_MMA) && !WHOLE_TAPS   // places take the registers
 #define SLABS_IN_PAIRS 0
 #endif
+#if defined(ENGINE_DPAS16) && PLANES && FRAGMENTS_M * FRAGMENTS_N > 12   // and so do those of three axes here
+#define B_AFTER_B 1
+#endif
 #include "kernels/conv/gpu_gather.cl"
 #include "kernels/gemm/matrix_tiles.cl"
 #if STAGES   // of whole taps; what one of them reads others read again

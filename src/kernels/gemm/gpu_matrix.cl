@@ -29,8 +29,10 @@
 #ifndef C_TYPE
 #define C_TYPE X
 #endif
-// Whether what is written behind the sums is written out for all quads of a work-item, short as it is.
-#if defined(ENGINE_MMA) && !PARTIAL && ACTIVATION <= ACTIVATION_RELU
+// Whether what is written behind the sums is written out for all quads of a work-item, short as it is, unless D would
+// take the registers beside large tiles' sums.
+#if defined(ENGINE_MMA) && !PARTIAL && ACTIVATION <= ACTIVATION_RELU &&                                               \
+    !(ADD_D && FRAGMENTS_M * FRAGMENTS_N == 16 && !WARPGROUPS)
 #define UNROLLED_END 1
 #else
 #define UNROLLED_END 0
