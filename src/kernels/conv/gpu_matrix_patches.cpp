@@ -101,7 +101,7 @@ bool in_patches(const Call& call)
     const bool data = call.pass == ConvPass::backward_data;
     MatrixLayout y;
     if (q.groups != 1 || q.taps() * q.in_channels < least_patch || call.epilogue.accumulate ||
-        call.epilogue.activation > 1 || (data && (call.epilogue.has_bias || call.epilogue.activation)) ||
+        !product_activation(call) || (data && (call.epilogue.has_bias || call.epilogue.activation)) ||
         !rows_of_y(q, y) || q.batch * q.out_pixels() == 0)
         return false;
     for (int i = 0; i < 3; ++i) {
@@ -148,7 +148,7 @@ void run_in_patches(Queue& queue, const Call& call)
         p.a = x, p.b = {1, w.row, 0}, p.c = y;
         p.d = {0, 1, 0};   // a bias for each channel, which are columns
         p.add_d = call.epilogue.has_bias;
-        p.activation = call.epilogue.activation == 1 ? Activation::relu : Activation::none;
+        p.activation = *product_activation(call);
         return detail::gpu_matrix(queue, p, {patches, weights, call.y, call.bias});
     case ConvPass::backward_data:
         p.m = pixels, p.n = length, p.k = q.out_channels;

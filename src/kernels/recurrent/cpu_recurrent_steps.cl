@@ -103,6 +103,43 @@ static inline void add_products(float16 a[ROWS], float16 b[ROWS], const __global
     }
 }
 
+#if CELL == LSTM && ROWS == 1
+// sums[g] += row . columns of gate g, which begin `places` behind `matrix`: in one pass, since large weights come from
+// beyond the caches, and those of the gates lie behind each other.
+static inline void add_gates(float16 sums[4], const __global float* row, const __global float* matrix, int4 places,
+                             uint depth, uint count)
+{
+    const uint pitch = 4 * count;
+    const int second = places.s1 - places.s0, third = places.s2 - places.s0, fourth = places.s3 - places.s0;
+    const __global float* w = matrix + places.s0;
+    float16 a0 = sums[0], b0 = sums[1], c0 = sums[2], d0 = sums[3], a1 = 0, b1 = 0, c1 = 0, d1 = 0;
+    uint k = 0;
+    for (; k + 2 <= depth; k += 2, w += 2 * pitch) {
+        const float16 x = row[k], y = row[k + 1];
+        const __global float* v = w + pitch;
+        a0 = fma(x, get(w, count), a0);
+        b0 = fma(x, get(w + second, count), b0);
+        c0 = fma(x, get(w + third, count), c0);
+        d0 = fma(x, get(w + fourth, count), d0);
+        a1 = fma(y, get(v, count), a1);
+        b1 = fma(y, get(v + second, count), b1);
+        c1 = fma(y, get(v + third, count), c1);
+        d1 = fma(y, get(v + fourth, count), d1);
+    }
+    if (k < depth) {
+        const float16 x = row[k];
+        a0 = fma(x, get(w, count), a0);
+        b0 = fma(x, get(w + second, count), b0);
+        c0 = fma(x, get(w + third, count), c0);
+        d0 = fma(x, get(w + fourth, count), d0);
+    }
+    sums[0] = a0 + a1;
+    sums[1] = b0 + b1;
+    sums[2] = c0 + c1;
+    sums[3] = d0 + d1;
+}
+#endif
+
 static inline void add_product(float16 a[ROWS], const __global float* const rows[ROWS], const __global float* matrix,
                                uint depth, uint pitch, uint count)
 {
@@ -192,6 +229,16 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
             const uint at3 = p.gate[3] * n + j;
             const int w3 = ((int)p.gate[3] - (int)p.gate[2]) * (int)count;
             float16 in[ROWS], forget[ROWS], fresh[ROWS], out[ROWS];
+#if ROWS == 1
+            float16 sums[4] = {get(x[0] + at0, count), get(x[0] + at1, count), get(x[0] + at2, count),
+                               get(x[0] + at3, count)};
+            const int4 places = (int4)(p.gate[0], p.gate[1], p.gate[2], p.gate[3]) * (int)count;
+            add_gates(sums, h[0], w, places, n, count);
+            in[0] = logistic(sums[0]);
+            forget[0] = logistic(sums[1]);
+            fresh[0] = sums[2];
+            out[0] = sums[3];
+#else
             FOR_ROWS
             {
                 in[r] = get(x[r] + at0, count);
@@ -206,6 +253,7 @@ void recurrent_steps(const __global float* gates, ulong gates_offset, const __gl
                 out[r] = get(x[r] + at3, count);
             }
             add_products(fresh, out, h, w2, w3, n, pitch, count);
+#endif
             FOR_ROWS
             {
                 fresh[r] = tanh(fresh[r]);
