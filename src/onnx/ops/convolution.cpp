@@ -10,6 +10,7 @@
 #include <clprim/pointwise.hpp>
 
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/fused_activation.hpp"
 #include "onnx/ops/support.hpp"
 #include "onnx/ops/windows.hpp"
 
@@ -71,30 +72,8 @@ void conv(Call& call)
                     conv_options(call, w));
 }
 
-// Activations of fused convolutions, and the pointwise rows that compute the same.
-struct FusedActivation {
-    std::string_view name;
-    Activation activation;
-    const char* row;
-    std::size_t numbers = 0;                 // of the row: activation_params
-};
-constexpr FusedActivation fused_activations[] = {
-    {"", Activation::none, nullptr}, {"Relu", Activation::relu, "relu"}, {"Clip", Activation::clip, "clamp_scalar", 2},
-    {"LeakyRelu", Activation::leaky_relu, "leaky_relu", 1}, {"Silu", Activation::silu, "silu"},
-    {"HardSwish", Activation::hard_swish, "hardswish"}, {"HardSigmoid", Activation::hard_sigmoid, "clamped_affine", 2},
-    {"Sigmoid", Activation::sigmoid, "sigmoid"}, {"Tanh", Activation::tanh, "tanh"},
-    {"Gelu", Activation::gelu, "gelu"}, {"GeluTanh", Activation::gelu_tanh, "gelu_tanh"}};
-
-const FusedActivation& fused_activation(const Call& call)
-{
-    const std::string name = call.string_attribute("activation", "");
-    const auto* found = std::ranges::find(fused_activations, name, &FusedActivation::name);
-    call.check(found != std::end(fused_activations), "activation ", name, " is not known");
-    return *found;
-}
-
 // y = act(y), for what convolutions do not take in.
-void activate(const Call& call, const Tensor& y, const FusedActivation& activation, const ConvOptions& options)
+void activate(const Call& call, const Tensor& y, const ActivationRow& activation, const ConvOptions& options)
 {
     const Scalar numbers[] = {options.alpha, options.beta};
     const std::array operand{Input(y)};
@@ -104,7 +83,7 @@ void activate(const Call& call, const Tensor& y, const FusedActivation& activati
 }
 
 // act(y + z) where one of the two broadcasts, so that the convolution cannot add it.
-Tensor add_broadcast(const Call& call, const Tensor& y, const FusedActivation& activation, const ConvOptions& options)
+Tensor add_broadcast(const Call& call, const Tensor& y, const ActivationRow& activation, const ConvOptions& options)
 {
     const Tensor sum = call.allocate(broadcast(y.shape, call.shape(3)), y.dtype);
     const Scalar one = 1;
@@ -122,7 +101,7 @@ void fused_conv(Call& call)
     check_spatial(call);
     const Windows w = windows(call, call.shape(0), kernel_of(call, call.shape(0), call.shape(1)));
     ConvOptions options = conv_options(call, w);
-    const FusedActivation& activation = fused_activation(call);
+    const ActivationRow& activation = fused_activation(call);
     const auto parameters = call.attribute<std::vector<float>>("activation_params", {});
     options.alpha = parameters.size() > 0 ? parameters[0] : 0;
     options.beta = parameters.size() > 1 ? parameters[1] : 0;

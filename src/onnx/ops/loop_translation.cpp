@@ -8,6 +8,7 @@
 #include <clprim/context.hpp>
 
 #include "onnx/ops/elementwise.hpp"
+#include "onnx/ops/fused_activation.hpp"
 #include "onnx/ops/support.hpp"
 
 namespace clprim::onnx {
@@ -231,7 +232,9 @@ private:
         if (const auto name = attribute_of<std::string>(node, "activation", ""); !name.empty()) {
             Step activation;
             activation.inputs.push_back(of(node.outputs[0]));
-            activation.code = pointwise_row(name == "Relu" ? "relu" : name == "Gelu" ? "gelu" : "gelu_tanh").code;
+            const ActivationRow* known = fused_activation(name);
+            need(known);
+            activation.code = pointwise_row(known->row).code;
             finish(std::move(activation), node, DataType::float32, std::move(shape));
         }
     }

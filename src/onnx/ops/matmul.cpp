@@ -7,6 +7,7 @@
 #include <clprim/determinant.hpp>
 
 #include "onnx/ops/families.hpp"
+#include "onnx/ops/fused_activation.hpp"
 #include "onnx/ops/products.hpp"
 #include "onnx/ops/support.hpp"
 
@@ -120,16 +121,6 @@ void matmul_gradient(Call& call)
     call.output(0, Value(summed_to(call, whole, operand.shape).reshape(call.shape(first ? 1 : 2))));
 }
 
-// What Session's fusions had products take in.
-Activation activation_of(const Call& call)
-{
-    const std::string name = call.string_attribute("activation", "");
-    return name == "Relu"       ? Activation::relu
-           : name == "Gelu"     ? Activation::gelu
-           : name == "GeluTanh" ? Activation::gelu_tanh
-                                : Activation::none;
-}
-
 void gemm_operator(Call& call)
 {
     check_same_type(call, 1);
@@ -154,7 +145,7 @@ void gemm_operator(Call& call)
     call.output(0, Value(y));
     const bool is_row = bias.defined() && beta == 1 && bias.stride(0) == 0 && bias.stride(1) == 1;
     const Tensor row = is_row ? Tensor(bias.memory, bias.offset, bias.dtype, {y.size(1)}, {1}) : Tensor();
-    const Activation activation = activation_of(call);
+    const Activation activation = fused_activation(call).activation;
     if (call.float_attribute("alpha", 1) == 1 && (is_row || !bias.defined()) &&
         as_convolution(call, a, b, row, y, activation))
         return;
@@ -184,7 +175,7 @@ void linear(Call& call)
         return;
     const std::int64_t rows = x.dim() == 1 ? 1 : y.numel() / w.size(1);
     const Tensor a = x.reshape({rows, w.size(0)}), c = y.reshape({rows, w.size(1)});
-    const Activation activation = activation_of(call);
+    const Activation activation = fused_activation(call).activation;
     if (as_convolution(call, a, w, bias, c, activation))
         return;
     GemmProblem problem = gemm_problem(a, w, c, bias.expand(c.shape));
