@@ -14,6 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:   # processes side by side (tools/test.s
     processes = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
@@ -56,8 +57,11 @@ def device():
 
 
 @pytest.fixture(autouse=True)
-def same_numbers_every_run():
+def same_numbers_every_run(request):
+    """In whatever order and process tests run; RNG is a test module's generator of NumPy."""
     torch.manual_seed(0)
+    if generator := getattr(request.module, "RNG", None):
+        generator.bit_generator.state = np.random.default_rng(0).bit_generator.state
 
 
 @pytest.fixture(autouse=True)

@@ -194,6 +194,7 @@ def main() -> None:
     if options.render:
         DOCUMENT.write_text(document(store.load()))
         return
+    os.nice(10)   # a report takes hours of a processor
     names = chosen(options)
     absent = [] if options.programs or options.launches else missing(names, Path(options.compilers))
     if absent:

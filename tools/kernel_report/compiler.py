@@ -10,9 +10,8 @@ class CompileError(Exception):
 
 
 def command(arguments: list[str], folder: Path) -> str:
-    """What it prints. Politely: a report takes hours of a processor."""
-    done = subprocess.run(["nice", "-n", "10", *arguments], cwd=folder, capture_output=True, text=True,
-                          errors="replace")
+    """What it prints."""
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, errors="replace")
     output = done.stdout + done.stderr
     if done.returncode:
         errors = [line for line in output.splitlines() if "error" in line.lower()]

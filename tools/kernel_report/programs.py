@@ -64,7 +64,7 @@ def ask(figures: str, pattern: str, folder: Path, engine: str = "", given: Seque
         "CLPRIM_DEVICE_KIND": "gpu", "CLPRIM_DEVICE_FIGURES": figures, "CLPRIM_MATRIX_ENGINE": engine,
         "TORCH_OCL_FALLBACK": "error",
         "PYTHONPATH": os.pathsep.join([str(tools), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    done = subprocess.run(["nice", "-n", "10", sys.executable, "-m", "kernel_report.problems", pattern],
+    done = subprocess.run([sys.executable, "-m", "kernel_report.problems", pattern],
                           env=environment, input="\n".join(given), capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"kernel_report: the dry run failed:\n{done.stderr[-2000:]}")

@@ -1,4 +1,5 @@
-// Activations that convolutions and products take in, by the names that FusedConv's attribute and Session's fusions have.
+// Activations that convolutions and products take in, by the names that FusedConv's attribute and Session's fusions
+// have.
 #pragma once
 
 #include <algorithm>
