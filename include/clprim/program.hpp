@@ -13,6 +13,14 @@
 CLPRIM_API_BEGIN
 namespace clprim {
 
+// What a kernel's launches have taken, by which the next one's place is chosen on CPU devices.
+struct LaunchCost {
+    float group_us = -1;        // a work-group on one core; negative: not known yet
+    unsigned passed = 0;        // launches given to the driver's threads
+    cl::Event measured;         // of a launch under way that says it
+    float measured_groups = 0;
+};
+
 // One kernel of a program. cl_kernel carries argument state, so a launch holds `mutex` from its first argument to the
 // enqueue; Queue::launch does that.
 struct Kernel {
@@ -21,6 +29,7 @@ struct Kernel {
     unsigned argument_count = 0;
     std::size_t max_work_group_size = 1;   // for this kernel on its device
     bool used = true;                      // launched since somebody last looked for programs to release
+    LaunchCost cost;
     std::mutex mutex;
 };
 

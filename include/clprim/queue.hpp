@@ -20,6 +20,7 @@ namespace clprim {
 
 class Context;
 namespace detail {
+class CallerQueue;
 class QueueAccess;
 }
 
@@ -177,7 +178,7 @@ private:
     void read_errors_ahead();          // enqueues the copy of the error words before a synchronisation
     void throw_errors();               // after it
     void clear_error_words();
-    void flush_now_and_then();
+    std::uint64_t flush_now_and_then();   // counts a command; returns how many were counted before it
     void count_command() { commands_.fetch_add(1, std::memory_order_release); }
     friend class Launch;
     friend class detail::QueueAccess;
@@ -193,6 +194,7 @@ private:
     Context& context_;
     int id_;
     cl::CommandQueue handle_;
+    std::unique_ptr<detail::CallerQueue> caller_;   // of small launches; on some CPU devices
     std::mutex error_mutex_;
     cl::Buffer error_buffer_;
     std::array<cl_long, 4> error_words_{};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <clprim/context.hpp>
+#include <core/caller_queue.hpp>
 #include <core/dry_run.hpp>
 #include <core/environment.hpp>
 #include <core/loaded_program.hpp>
@@ -106,15 +107,16 @@ void Launch::run(const Range& range)
     const std::size_t* local = range.local[0] ? range.local.data() : nullptr;
     const bool profiled = detail::profiling();
     const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
-    cl_event event = nullptr;
-    detail::before_launch();
-    const cl_int code =
-        clEnqueueNDRangeKernel(detail::QueueAccess::handle(queue_), kernel_.handle(), range.dims, nullptr,
-                               range.global.data(), local, 0, nullptr, profiled ? &event : nullptr);
+    detail::Placement place(queue_, kernel_.cost, range);
+    if (!place.by_caller())
+        detail::before_launch();
+    const cl_int code = clEnqueueNDRangeKernel(place.queue(), kernel_.handle(), range.dims, nullptr,
+                                               range.global.data(), local, 0, nullptr, place.event(profiled));
     if (code != CL_SUCCESS) [[unlikely]]
         check_opencl(code, "clEnqueueNDRangeKernel",
                      fmt::format("kernel {}, global {}x{}x{}, local {}x{}x{}", kernel_.name, range.global[0],
                                  range.global[1], range.global[2], range.local[0], range.local[1], range.local[2]));
+    const cl_event event = place.enqueued();
     detail::kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
     if (profiled) [[unlikely]] {
         ProfiledCommand command;
@@ -126,8 +128,8 @@ void Launch::run(const Range& range)
     }
     if (synchronous_launches()) [[unlikely]]
         check_opencl(clFinish(detail::QueueAccess::handle(queue_)), "clFinish", kernel_.name);
-    else
-        queue_.flush_now_and_then();
+    else if (!place.by_caller())
+        place.counted(queue_.flush_now_and_then());
 }
 
 }  // namespace clprim

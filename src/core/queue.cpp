@@ -11,6 +11,7 @@
 #include <clprim/recording.hpp>
 #include <core/blocking.hpp>
 #include <core/caching_allocator.hpp>
+#include <core/caller_queue.hpp>
 #include <core/event_bridge.hpp>
 #include <core/hollow.hpp>
 #include <core/host_memory.hpp>
@@ -56,6 +57,7 @@ bool runs_on_host(const Queue& queue) { return queue.device().kind == DeviceKind
 
 Queue::Queue(Context& context, int id, bool profiling) : context_(context), id_(id)
 {
+    caller_ = detail::CallerQueue::of(*this);
     cl_int code = CL_SUCCESS;
     const cl_command_queue_properties properties = profiling ? CL_QUEUE_PROFILING_ENABLE : 0;
     if (has_high_priority(context.device(), id)) {
@@ -91,15 +93,17 @@ void Queue::flush()
     check_opencl(clFlush(handle_()), "clFlush");
 }
 
-void Queue::flush_now_and_then()
+std::uint64_t Queue::flush_now_and_then()
 {
     // Some drivers start nothing before a flush; one per launch would double the cost of a launch.
     constexpr unsigned launches_per_flush = 16;
-    if (commands_.fetch_add(1, std::memory_order_release) % launches_per_flush == launches_per_flush - 1) {
+    const std::uint64_t before = commands_.fetch_add(1, std::memory_order_release);
+    if (before % launches_per_flush == launches_per_flush - 1) {
         if (runs_on_host(*this))
             detail::pause_openmp_threads(true);
         clFlush(handle_());
     }
+    return before;
 }
 
 void Queue::write(Block& target, std::size_t offset_bytes, const void* source, std::size_t bytes, bool pinned)
@@ -220,6 +224,7 @@ void Queue::read(const Block& source, std::size_t offset_bytes, void* target, st
         detail::settle_barriers();
         read_errors_ahead();
     }
+    const detail::KernelFloatEnvironment environment;
     detail::CommandEvent event(*this, ProfiledCommand::Kind::read, bytes);
     check_opencl(clEnqueueReadBuffer(handle_(), source.buffer, pinned ? CL_FALSE : CL_TRUE,
                                      source.offset + offset_bytes, bytes, target, 0, nullptr, event.pointer()),
@@ -259,11 +264,13 @@ void Queue::copy(const Block& source, std::size_t source_bytes, Block& target, s
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
         return detail::record_copy(*recording, source, source_bytes, target, target_bytes, bytes);
     detail::CommandEvent event(*this, ProfiledCommand::Kind::copy, bytes);
-    check_opencl(clEnqueueCopyBuffer(handle_(), source.buffer, target.buffer, source.offset + source_bytes,
+    const detail::TransferPlace place(*this, bytes);
+    check_opencl(clEnqueueCopyBuffer(place.queue(), source.buffer, target.buffer, source.offset + source_bytes,
                                      target.offset + target_bytes, bytes, 0, nullptr, event.pointer()),
                  "clEnqueueCopyBuffer");
     event.keep();
-    flush_now_and_then();
+    if (!place.by_caller())
+        flush_now_and_then();
 }
 
 void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, const void* pattern,
@@ -276,11 +283,13 @@ void Queue::fill(Block& target, std::size_t offset_bytes, std::size_t bytes, con
     if (Recording::State* recording = detail::recording(*this)) [[unlikely]]
         return detail::record_fill(*recording, target, offset_bytes, bytes, pattern, pattern_bytes);
     detail::CommandEvent event(*this, ProfiledCommand::Kind::fill, bytes);
-    check_opencl(clEnqueueFillBuffer(handle_(), target.buffer, pattern, pattern_bytes, target.offset + offset_bytes,
+    const detail::TransferPlace place(*this, bytes);
+    check_opencl(clEnqueueFillBuffer(place.queue(), target.buffer, pattern, pattern_bytes, target.offset + offset_bytes,
                                      bytes, 0, nullptr, event.pointer()),
                  "clEnqueueFillBuffer");
     event.keep();
-    flush_now_and_then();
+    if (!place.by_caller())
+        flush_now_and_then();
 }
 
 Event Queue::record()
@@ -319,6 +328,9 @@ void Queue::finish()
 
 void Queue::finish_commands()
 {
+    if (caller_ && nothing_enqueued() && !errors_expected_.load(std::memory_order_relaxed))
+        return;
+    const detail::KernelFloatEnvironment environment;
     detail::settle_barriers();
     read_errors_ahead();
     const std::uint64_t commands = commands_.load(std::memory_order_acquire);

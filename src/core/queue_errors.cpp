@@ -53,6 +53,7 @@ void Queue::clear_error_words()
     check_opencl(clEnqueueFillBuffer(handle_(), error_buffer_(), &zero, sizeof zero, 0, sizeof error_words_, 0, nullptr,
                                      nullptr),
                  "clEnqueueFillBuffer");
+    count_command();
 }
 
 cl_int Queue::error_code(std::string_view operator_name)

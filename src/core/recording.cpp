@@ -7,6 +7,7 @@
 #include <variant>
 
 #include <clprim/context.hpp>
+#include <core/caller_queue.hpp>
 #include <core/profile.hpp>
 #include <core/queue_handle.hpp>
 #include <core/wait.hpp>
@@ -18,6 +19,7 @@ struct KernelCommand {
     cl::Kernel kernel;      // one of its own, which holds its arguments
     std::string name;
     Range range;
+    LaunchCost cost;
 };
 struct WriteCommand {
     cl_mem target;
@@ -39,6 +41,10 @@ struct FillCommand {
     std::size_t offset, bytes;
     std::vector<char> pattern;
 };
+
+std::size_t bytes_of(const KernelCommand&) { return 0; }
+std::size_t bytes_of(const auto& command) { return command.bytes; }
+
 using Command = std::variant<KernelCommand, WriteCommand, ReadCommand, CopyCommand, FillCommand>;
 
 struct Argument {
@@ -79,6 +85,25 @@ struct Recording::State {
     {
         const std::lock_guard lock(mutex);
         commands.emplace_back(std::move(command));
+    }
+
+    // Whether the thread that replays it has it done by itself before the driver's threads would. It waits for all of
+    // it then, so only where that is short.
+    bool caller_is_sooner()
+    {
+        constexpr float longest_us = 250;
+        detail::ExpectedTime all;
+        for (Command& command : commands) {
+            auto* const kernel = std::get_if<KernelCommand>(&command);
+            const auto one =
+                kernel ? detail::expected_time(kernel->cost, kernel->range, queue.device().compute_units)
+                       : detail::expected_time_of_transfer(std::visit([](auto& c) { return bytes_of(c); }, command));
+            if (!one || all.caller > longest_us)
+                return false;
+            all.caller += one->caller;
+            all.driver += one->driver;
+        }
+        return all.caller <= std::min(all.driver, longest_us);
     }
 };
 
@@ -137,7 +162,7 @@ void detail::record_kernel(Recording::State& state, const Kernel& kernel, const 
         check_opencl(clSetKernelArg(own(), i, argument.bytes, argument.value.empty() ? nullptr : argument.value.data()),
                      "clSetKernelArg", kernel.name);
     }
-    state.add(KernelCommand{std::move(own), kernel.name, range});
+    state.add(KernelCommand{std::move(own), kernel.name, range, {}});
 }
 
 void detail::record_write(Recording::State& state, Block& target, std::size_t offset, const void* source,
@@ -207,21 +232,30 @@ void Recording::replay(Queue& queue) const
         state_->queue.error_buffer();
         state_->queue.expect_errors();
     }
-    const cl_command_queue handle = detail::QueueAccess::handle(queue);
     const std::lock_guard lock(state_->mutex);
     detail::before_launch();
-    for (const Command& command : state_->commands)
+    using detail::ByCaller;
+    const ByCaller first = state_->caller_is_sooner() ? ByCaller::yes : ByCaller::if_short;
+    bool handed_over = false;   // any of it to the driver's threads
+    const auto transfer = [&](std::size_t bytes) {
+        const detail::TransferPlace place(queue, bytes, handed_over ? ByCaller::no : first);
+        handed_over = !place.by_caller();
+        return place.queue();
+    };
+    for (Command& command : state_->commands)
         std::visit(
             Overloaded{
-                [&](const KernelCommand& c) {
+                [&](KernelCommand& c) {
                     const bool profiled = detail::profiling();
                     const std::int64_t enqueue_started = profiled ? detail::profile_time() : 0;
-                    cl_event event = nullptr;
                     const std::size_t* local = c.range.local[0] ? c.range.local.data() : nullptr;
-                    check_opencl(clEnqueueNDRangeKernel(handle, c.kernel(), c.range.dims, nullptr,
+                    detail::Placement place(queue, c.cost, c.range, handed_over ? ByCaller::no : first);
+                    check_opencl(clEnqueueNDRangeKernel(place.queue(), c.kernel(), c.range.dims, nullptr,
                                                         c.range.global.data(), local, 0, nullptr,
-                                                        profiled ? &event : nullptr),
+                                                        place.event(profiled)),
                                  "clEnqueueNDRangeKernel", c.name);
+                    const cl_event event = place.enqueued();
+                    handed_over = !place.by_caller();
                     detail::kernel_launch_count.fetch_add(1, std::memory_order_relaxed);
                     if (profiled) {
                         ProfiledCommand profile;
@@ -234,34 +268,35 @@ void Recording::replay(Queue& queue) const
                 },
                 [&](const WriteCommand& c) {
                     detail::CommandEvent event(queue, ProfiledCommand::Kind::write, c.bytes);
-                    check_opencl(clEnqueueWriteBuffer(handle, c.target, CL_FALSE, c.offset, c.bytes,
+                    check_opencl(clEnqueueWriteBuffer(transfer(c.bytes), c.target, CL_FALSE, c.offset, c.bytes,
                                                       c.pinned ? c.pinned : c.kept.data(), 0, nullptr, event.pointer()),
                                  "clEnqueueWriteBuffer");
                     event.keep();
                 },
                 [&](const ReadCommand& c) {
                     detail::CommandEvent event(queue, ProfiledCommand::Kind::read, c.bytes);
-                    check_opencl(clEnqueueReadBuffer(handle, c.source, CL_FALSE, c.offset, c.bytes, c.target, 0,
-                                                     nullptr, event.pointer()),
+                    check_opencl(clEnqueueReadBuffer(transfer(c.bytes), c.source, CL_FALSE, c.offset, c.bytes, c.target,
+                                                     0, nullptr, event.pointer()),
                                  "clEnqueueReadBuffer");
                     event.keep();
                 },
                 [&](const CopyCommand& c) {
                     detail::CommandEvent event(queue, ProfiledCommand::Kind::copy, c.bytes);
-                    check_opencl(clEnqueueCopyBuffer(handle, c.source, c.target, c.source_offset, c.target_offset,
-                                                     c.bytes, 0, nullptr, event.pointer()),
+                    check_opencl(clEnqueueCopyBuffer(transfer(c.bytes), c.source, c.target, c.source_offset,
+                                                     c.target_offset, c.bytes, 0, nullptr, event.pointer()),
                                  "clEnqueueCopyBuffer");
                     event.keep();
                 },
                 [&](const FillCommand& c) {
                     detail::CommandEvent event(queue, ProfiledCommand::Kind::fill, c.bytes);
-                    check_opencl(clEnqueueFillBuffer(handle, c.target, c.pattern.data(), c.pattern.size(), c.offset,
-                                                     c.bytes, 0, nullptr, event.pointer()),
+                    check_opencl(clEnqueueFillBuffer(transfer(c.bytes), c.target, c.pattern.data(), c.pattern.size(),
+                                                     c.offset, c.bytes, 0, nullptr, event.pointer()),
                                  "clEnqueueFillBuffer");
                     event.keep();
                 }},
             command);
-    queue.flush();
+    if (handed_over)
+        queue.flush();
 }
 
 std::vector<RecordedCommand> Recording::commands() const
