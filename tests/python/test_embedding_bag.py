@@ -50,6 +50,21 @@ def test_embedding_bag_with_weights():
         torch.testing.assert_close(a, b)
 
 
+# Widths below, at and beyond vectors and blocks of them; bags of none, of one and of many.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 5, 16, 17, 33, 49, 63, 64, 65, 80, 100, 128, 300])
+@pytest.mark.parametrize("mode, weighted", [("sum", False), ("sum", True), ("mean", False)])
+def test_embedding_bag_widths(width, dtype, mode, weighted):
+    weight, index = make(50, width).to(dtype), ids(50, 90, negative=False)
+    factors = torch.rand(90).to(dtype) if weighted else None
+    offsets = torch.tensor([0, 0, 7, 7, 30, 31, 88, 90])
+    for options in ({}, {"padding_idx": 3}, {"include_last_offset": True}):
+        bag = lambda i, w, o, f: torch.nn.functional.embedding_bag(i, w, o, mode=mode, per_sample_weights=f, **options)
+        want = bag(index, weight.double(), offsets, factors.double() if weighted else None)
+        got = bag(*(t if t is None else t.to(device) for t in (index, weight, offsets, factors)))
+        torch.testing.assert_close(got.cpu(), want.to(dtype))
+
+
 def test_embedding_bag_refusals(device):
     weight, offsets = make(10, 7).to(device), torch.tensor([0, 2], device=device)
     index, factors = ids(10, 6, negative=False).to(device), torch.ones(6, device=device)

@@ -78,3 +78,7 @@ __kernel void embedding_bag(const __global storage_t(X)* table, ulong table_offs
     if (column == 0)
         sizes[sizes_offset + bag] = used;
 }
+
+#if defined(CLPRIM_DEVICE_CPU) && VEC == 16
+#include "kernels/index/cpu_bags.cl"
+#endif

@@ -1,6 +1,7 @@
 #include <clprim/index.hpp>
 
 #include <clprim/context.hpp>
+#include <core/host_processor.hpp>
 #include <core/operands.hpp>
 #include <kernels/team.hpp>
 
@@ -56,13 +57,22 @@ void embedding_bag(Queue& queue, const Tensor& table, const EmbeddingBags& b)
     if (maximum || (!cpu && table.stride(0) % 4 != 0))
         team.vec = 1;
     const unsigned vectors = !cpu ? 1 : maximum ? 16 : 4;
-    const std::string options = detail::concat(
+    std::string options = detail::concat(
         detail::define("X", table.dtype), " -DINDEX=", opencl_compute_type(b.index.dtype), " -DBEGIN=",
         opencl_compute_type(b.offsets.dtype), " -DRESULT=", opencl_compute_type(b.sizes.dtype), " -DMODE=",
         static_cast<int>(b.mode), b.weights.defined() ? " -DWEIGHTED" : "", " -DVEC=", team.vec, " -DVECTORS=",
         vectors);
     const Bags bags_argument{static_cast<cl_ulong>(table.stride(0)), table.size(0), b.index.size(0), bags,
                              b.offsets.size(0), b.padding, static_cast<cl_uint>(width)};
+    if (cpu && !maximum && width > 0) {
+        options += prefetch_option(queue.device());
+        const std::int64_t share = detail::divide_up(bags, 32 * std::int64_t{queue.device().compute_units});
+        queue.launch(queue.context().program("kernels/index/bags.cl", options).kernel("embedding_bag_shares"),
+                     Range::groups(detail::divide_up(bags, share)), table, b.index, b.offsets, b.weights, b.result,
+                     b.sizes, bags_argument, queue.error_buffer(), Queue::error_code("embedding_bag"),
+                     cl_ulong(share));
+        return queue.expect_errors();
+    }
     const auto span = static_cast<std::int64_t>(team.vec * vectors);
     const auto blocks = static_cast<std::size_t>(std::max<std::int64_t>((width + span - 1) / span, 1));
     const Range range = cpu ? Range::groups({blocks, static_cast<std::size_t>(bags), 1}, {1, 1, 1})
