@@ -24,6 +24,68 @@ def test_max_pool2d(window, layout, channels):
     compare(lambda t: F.max_pool2d(t, return_indices=True, **window), x)
 
 
+# Maxima without positions, which is what nobody differentiates: rows longer than what a CPU's kernel takes at once,
+# rows shorter than a vector, windows partly and, by dilation, mostly in padding.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64,
+                                   torch.int32, torch.int16, torch.int8, torch.uint8])
+@pytest.mark.parametrize("window", windows + [
+    dict(kernel_size=2, stride=1), dict(kernel_size=3, stride=1, padding=1, dilation=2), dict(kernel_size=3, stride=3),
+    dict(kernel_size=(1, 7), stride=(1, 4), padding=(0, 3), dilation=(1, 2), ceil_mode=True),
+    dict(kernel_size=(5, 9), stride=(2, 2), padding=(2, 4))])
+@pytest.mark.parametrize("shape, layout", [((2, 5, 9, 8), plain), ((1, 3, 33, 100), plain), ((1, 2, 6, 2600), plain),
+                                           ((2, 19, 17, 33), last), ((3, 20, 19), plain)])
+def test_maxima_alone(shape, layout, window, dtype):
+    x = torch.randn(shape) * 50
+    if dtype.is_floating_point:
+        for value, step in ((float("nan"), 37), (-float("inf"), 29), (float("inf"), 31)):
+            x.view(-1)[::step] = value
+    x = x.to(dtype).to(memory_format=layout)
+    # PyTorch's CPU counts pixels of tensors with channels innermost in their own dtype.
+    want = F.max_pool2d(x.int() if dtype.itemsize == 1 else x, **window).to(dtype)
+    got = F.max_pool2d(x.to(device), **window)
+    assert got.stride() == want.stride()
+    assert_close(got.cpu(), want, rtol=0, atol=0, equal_nan=True)
+    with torch.inference_mode():
+        assert_close(F.max_pool2d(x.to(device), **window).cpu(), want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("pool, shape", [(F.max_pool1d, (3, 7, 5000)), (F.max_pool1d, (7, 30)),
+                                         (F.max_pool3d, (2, 3, 5, 6, 40)), (F.max_pool3d, (3, 7, 6, 9))])
+@pytest.mark.parametrize("arguments", [(2,), (3, 2), (3, 1, 1), (3, 2, 1, 2, True)])
+def test_maxima_alone_of_other_ranks(pool, shape, arguments):
+    x = torch.randn(shape)
+    assert torch.equal(pool(x.to(device), *arguments).cpu(), pool(x, *arguments))
+    if len(shape) == 5:
+        x = x.to(memory_format=last3)
+        got, want = pool(x.to(device), *arguments), pool(x, *arguments)
+        assert torch.equal(got.cpu(), want) and got.stride() == want.stride()
+    compare(lambda t: pool(t, *arguments), x)
+
+
+def test_maxima_that_somebody_watches():
+    x, tangent = torch.randn(3, 2, 8, 9), torch.randn(3, 2, 8, 9)
+    pool = lambda t: F.max_pool2d(t, 3, 1, 1)
+    on_device = x.to(device)
+    assert torch.equal(torch.func.vmap(pool)(on_device).cpu(), torch.func.vmap(pool)(x))
+    got, want = torch.func.jvp(pool, (on_device,), (tangent.to(device),)), torch.func.jvp(pool, (x,), (tangent,))
+    assert torch.equal(got[0].cpu(), want[0]) and torch.equal(got[1].cpu(), want[1])
+    got = torch.func.grad(lambda t: pool(t).sum())(on_device)
+    assert_close(got.cpu(), torch.func.grad(lambda t: pool(t).sum())(x))
+    graph = torch.fx.experimental.proxy_tensor.make_fx(pool)(on_device)
+    assert any(n.target is torch.ops.aten.max_pool2d_with_indices.default for n in graph.graph.nodes)
+
+
+@pytest.mark.parametrize("call", [lambda t: F.max_pool1d(t, 3, padding=2), lambda t: F.max_pool1d(t, 9),
+                                  lambda t: F.max_pool1d(t[0, 0], 2), lambda t: F.max_pool2d(t, 2, padding=2)])
+def test_maxima_alone_refuse_as_the_cpu(call):
+    x = torch.randn(2, 3, 8)
+    with pytest.raises(RuntimeError) as expected:
+        call(x)
+    with pytest.raises(RuntimeError) as got:
+        call(x.to(device))
+    assert str(got.value).split("\n")[0] == str(expected.value).split("\n")[0]
+
+
 @pytest.mark.parametrize("layout, channels", [(plain, 3), (last, 20)])
 @pytest.mark.parametrize("extra", [{}, dict(count_include_pad=False), dict(divisor_override=7),
                                    dict(divisor_override=-3)])

@@ -133,6 +133,32 @@ struct Pool {
                planes >= 2 * std::int64_t(queue.device().compute_units);
     }
 
+    // Outputs of a row that cpu_max_columns.cl finds at once, 0 where it does not take maxima: its array holds their
+    // columns and what the last sixteen read beyond.
+    static constexpr int most_maximum_columns = 2048;
+    int columns_of_maxima() const
+    {
+        const std::int64_t span = (std::int64_t(geometry.extent[2]) - 1) * geometry.dilation[2] + 1,
+                           room = (most_maximum_columns - 16 - span) / geometry.stride[2] - 16;
+        if (!cpu || channels_last || window.adaptive || geometry.out[2] < 8 || room < 16)
+            return 0;
+        const std::int64_t tiles = detail::divide_up(std::int64_t{geometry.out[2]}, room),
+                           vectors = detail::divide_up(std::int64_t{geometry.out[2]}, 16 * tiles);
+        return static_cast<int>(std::min<std::int64_t>(16 * vectors, geometry.out[2]));
+    }
+
+    void run_maximum_columns(Queue& queue, const Tensor& x, const Tensor& y) const
+    {
+        const std::int64_t rows = y.numel() / geometry.out[2],
+                           share = detail::divide_up(rows, 16 * std::int64_t(queue.device().compute_units));
+        const std::string options = detail::concat(
+            detail::define("X", dtype), detail::define_team({16, 1}, detail::accumulate_type(dtype)), " -DMOST=",
+            most_maximum_columns, is_floating_point(dtype) ? "" : " -DINTEGERS", dilated(window) ? "" : " -DUNDILATED");
+        queue.launch(queue.context().program("kernels/pool/cpu_max_columns.cl", options).kernel("max_pool_columns"),
+                     Range::groups(detail::divide_up(rows, share)), x, y, geometry, cl_ulong(rows), cl_ulong(share),
+                     columns_of_maxima());
+    }
+
     template <class... Arguments>
     void run_columns(Queue& queue, const std::string& name, const Arguments&... tensors) const
     {
@@ -274,6 +300,8 @@ void max_pool(Queue& queue, const Tensor& x, const Tensor& y, const Tensor& indi
                      indices, pool.geometry, cl_ulong(planes), cl_ulong(share));
         return;
     }
+    if (!indices.defined() && pool.columns_of_maxima() > 0)
+        return pool.run_maximum_columns(queue, x, y);
     pool.forward(queue, "max_pool", y, x, y, indices);
 }
 

@@ -15,18 +15,17 @@
 #include <clprim/pool.hpp>
 #include <torch/library.h>
 
+#include <ops/pooling.hpp>
 #include <runtime/output.hpp>
 #include <runtime/structured.hpp>
 #include <runtime/tensor_view.hpp>
 
 namespace torch_ocl {
-namespace {
 
 using clprim::PoolWindow;
 
-// A window over `rank` spatial axes; a list of one value stands for all axes, an empty stride for the kernel's size.
 PoolWindow sliding(int rank, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
-                   at::IntArrayRef dilation = {1})
+                   at::IntArrayRef dilation)
 {
     PoolWindow window;
     const auto at = [](at::IntArrayRef list, int i) {
@@ -42,6 +41,8 @@ PoolWindow sliding(int rank, at::IntArrayRef kernel, at::IntArrayRef stride, at:
     }
     return window;
 }
+
+namespace {
 
 PoolWindow averaging(PoolWindow window, bool count_include_pad, std::optional<int64_t> divisor_override)
 {
@@ -64,6 +65,8 @@ void check_type(const at::Tensor& x, const char* name, bool integers)
                                 "\" not implemented for '", c10::toString(type), "'");
 }
 
+}  // namespace
+
 void max_pool(int rank, const at::Tensor& self, const at::Tensor& out, const at::Tensor& indices,
               const PoolWindow& window)
 {
@@ -71,11 +74,18 @@ void max_pool(int rank, const at::Tensor& self, const at::Tensor& out, const at:
     const at::Tensor batch = batched(self, rank);
     const at::MemoryFormat format = batch.suggest_memory_format();
     const at::Tensor x = batch.contiguous(format);
-    const Output y(batched(out, rank), format), where(batched(indices, rank), format);
-    clprim::max_pool(current_queue(self), view(x), view(y.tensor()), view(where.tensor()), window);
+    const Output y(batched(out, rank), format);
+    if (indices.defined()) {
+        const Output where(batched(indices, rank), format);
+        clprim::max_pool(current_queue(self), view(x), view(y.tensor()), view(where.tensor()), window);
+        where.finish();
+    } else {
+        clprim::max_pool(current_queue(self), view(x), view(y.tensor()), {}, window);
+    }
     y.finish();
-    where.finish();
 }
+
+namespace {
 
 void max_pool_backward(int rank, const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& indices,
                        const at::Tensor& grad_input, const PoolWindow& window)
@@ -137,7 +147,8 @@ at::Tensor& max_pool2d_backward_out(const at::Tensor& grad_output, const at::Ten
     return grad_input;
 }
 
-// Checks a three-dimensional maximum's arguments as PyTorch does and gives the size of its output.
+}  // namespace
+
 std::vector<int64_t> max_pool3d_size(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
                                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode)
 {
@@ -162,7 +173,6 @@ std::vector<int64_t> max_pool3d_size(const at::Tensor& self, at::IntArrayRef ker
     return size;
 }
 
-// A result without strides of its own takes the layout of `like`, also of a sample without batch.
 void restride(const at::Tensor& t, at::IntArrayRef size, const at::Tensor& like)
 {
     // With the stride that a batch of one would have: unsqueeze's own is no layout's.
@@ -173,6 +183,8 @@ void restride(const at::Tensor& t, at::IntArrayRef size, const at::Tensor& like)
     if (at::native::resize_output(t, size) && batch.suggest_memory_format() == at::MemoryFormat::ChannelsLast3d)
         t.unsafeGetTensorImpl()->set_sizes_and_strides(size, c10::get_channels_last_strides_3d(size));
 }
+
+namespace {
 
 std::tuple<at::Tensor&, at::Tensor&> max_pool3d_out(const at::Tensor& self, at::IntArrayRef kernel,
                                                     at::IntArrayRef stride, at::IntArrayRef padding,
