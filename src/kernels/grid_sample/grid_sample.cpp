@@ -146,6 +146,16 @@ void gather_images(Queue& queue, const GridSampleBackward& p, const Geometry& ge
 void grad_input(Queue& queue, const GridSampleBackward& p, const Geometry& geometry)
 {
     const std::int64_t images = p.x.size(0), planes = images * p.x.size(1);
+    if (queue.device().kind == DeviceKind::cpu && p.x.dim() == 4) {
+        // As many planes together as leave each core several items: they share what is found for a point.
+        const std::int64_t channels = p.x.size(1), items = 4 * std::max(1u, queue.device().compute_units),
+                           shares = std::min(channels, divide_up(items, images)),
+                           share = divide_up(channels, shares);
+        queue.launch(kernel(queue, "cpu_scatter.cl", "grid_sample_scatter", p.x, p.how),
+                     cpu_range(divide_up(channels, share), images), p.grad_output, p.grid, p.grad_input, geometry,
+                     cl_uint(share));
+        return;
+    }
     if (queue.device().kind == DeviceKind::cpu) {
         queue.launch(kernel(queue, "grid_sample.cl", "grid_sample_grad_input", p.x, p.how), Range::linear(planes, 1),
                      p.grad_output, p.grid, p.grad_input, geometry, cl_ulong(planes));
