@@ -15,7 +15,7 @@ def register() -> None:
                          "torch._dynamo.utils": _keep_random_numbers,
                          "torch._dynamo.variables.optimizer": _keep_steps_here,
                          "torch._functorch.partitioners": _keep_random_states,
-                         "torch._inductor.decomposition": _keep_gradients,
+                         "torch._inductor.decomposition": _decompose_less,
                          "torch._inductor.runtime.benchmarking": _measure_here,
                          "torch._inductor.graph": _keep_layouts, "torch._inductor.freezing": _keep_frozen_layouts})
 
@@ -112,6 +112,11 @@ def _keep_random_states(module) -> None:
     random_state.register_partitioners(module)
 
 
+def _decompose_less(module) -> None:
+    _keep_gradients(module)
+    _keep_adaptive_pools(module)
+
+
 def _keep_gradients(module) -> None:
     """Inductor would make them with scatter_add or index_put, whose order the device keeps by an operator of its own
     and several launches. Left alone those of pooling become sums over windows, fused with what surrounds them, those of
@@ -124,6 +129,16 @@ def _keep_gradients(module) -> None:
         former = module.decompositions.get(overload)
         if former is not None:
             module.decompositions[overload] = _elsewhere(former)
+
+
+def _keep_adaptive_pools(module) -> None:
+    from torch_ocl.inductor import pooling
+
+    for name in ("adaptive_max_pool2d", "adaptive_max_pool3d"):
+        overload = getattr(torch.ops.aten, name).default
+        former = module.decompositions.get(overload)
+        if former is not None:
+            module.decompositions[overload] = pooling.decomposition_of(former)
 
 
 def _elsewhere(former):

@@ -22,6 +22,7 @@ Nothing here is imported before Inductor is: it asks torch.ocl for a code genera
     lowerings.py   what is left to the device's operators
     inlining.py    what is computed anew wherever it is used
     interpolation.py     interpolation with a gradient
+    pooling.py           pools of dynamic sizes
     random_state.py      states of random operators that backward passes compute anew
     runtime.py     what generated code calls
     cpp_wrapper.py the wrapper in C++, for config.cpp_wrapper and AOTInductor

@@ -19,7 +19,7 @@ from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
 
-from torch_ocl.inductor import inlining, interpolation, scans, versions
+from torch_ocl.inductor import inlining, interpolation, pooling, scans, versions
 from torch_ocl.inductor.inlining import on_ocl
 from torch_ocl.inductor.runtime import Ranges
 from torch_ocl.inductor.types import C_TYPES
@@ -149,6 +149,10 @@ def _nearest_backward(overload, former):
         return (former if fits else ours)(x, output_size, input_size, *scales)
 
     return lowered
+
+
+def _adaptive_pool(overload, former):
+    return pooling.lowering_of(_fallback(overload, former), former)
 
 
 def _enlarged(small, large, scale) -> bool:
@@ -342,6 +346,7 @@ def register() -> None:
     _flex_attention()
     _fused_products()
     _interpolation()
+    pooling.sizes_with_ceil_mode()
     inlining.register()
     _divide_by_numbers()
     _keep_scaled_softmax()
@@ -352,6 +357,8 @@ def register() -> None:
 
     _replace(aten.cat, _cat)
     _replace(aten.upsample_nearest2d_backward, _nearest_backward)
+    for packet in (aten._adaptive_avg_pool2d, aten.adaptive_max_pool2d):
+        _replace(packet, _adaptive_pool)
     _replace(aten.convolution_backward, _convolution_backward)
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
