@@ -1,4 +1,4 @@
-"""Compiled pools of images whose sizes are dynamic: one graph for all sizes, with the CPU's values."""
+"""Compiled pools and halves of images whose sizes are dynamic: one graph for all sizes, with the CPU's values."""
 import pytest
 import torch
 from torch.nn import functional as F
@@ -13,7 +13,8 @@ POOLS = {"adaptive_avg": lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
          "adaptive_max_3d": lambda x: F.adaptive_max_pool3d(x, 2),
          "area": lambda x: F.interpolate(x, size=(5, 4), mode="area"),
          "avg_ceil": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
-         "max_ceil": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True)}
+         "max_ceil": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True),
+         "glu": lambda x: F.glu(torch.cat([x, x.sin()], -1), -1)}
 
 
 @pytest.mark.parametrize("name", POOLS)

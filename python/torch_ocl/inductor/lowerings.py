@@ -18,6 +18,7 @@ from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 from torch._library.utils import get_layout_constraint_tag
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.functions import FloorDiv
 
 from torch_ocl.inductor import inlining, interpolation, pooling, scans, versions
 from torch_ocl.inductor.inlining import on_ocl
@@ -147,6 +148,17 @@ def _nearest_backward(overload, former):
         fits = all(_enlarged(small, large, scale)
                    for small, large, scale in zip(input_size[2:], output_size, scales or (None, None)))
         return (former if fits else ours)(x, output_size, input_size, *scales)
+
+    return lowered
+
+
+def _glu(overload, former):
+    """Halves of a length that stays dynamic. Inductor's own makes it a constant."""
+    def lowered(x, dim=-1):
+        dim = lowering._validate_dim(x, dim, 0)
+        length = FloorDiv(x.get_size()[dim], 2)
+        first, second = (lowering.slice_(x, dim, start, start + length, clamp=False) for start in (0, length))
+        return lowering.mul(first, lowering.sigmoid(second))
 
     return lowered
 
@@ -359,6 +371,7 @@ def register() -> None:
     _replace(aten.upsample_nearest2d_backward, _nearest_backward)
     for packet in (aten._adaptive_avg_pool2d, aten.adaptive_max_pool2d):
         _replace(packet, _adaptive_pool)
+    _replace(aten.glu, _glu)
     _replace(aten.convolution_backward, _convolution_backward)
     for packet in (aten.index_put, aten.index_put_, aten._unsafe_index_put):
         _replace(packet, _index_put)
