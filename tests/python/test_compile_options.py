@@ -10,7 +10,8 @@ from compiled import check, device
 OPTIONS = ({"benchmark_fusion": True}, {"combo_kernels": True, "benchmark_combo_kernel": True},
            {"max_autotune": True, "benchmark_fusion": True}, {"nan_asserts": True},
            {"nan_asserts": True, "combo_kernels": True}, {"nan_asserts": True, "cpp_wrapper": True},
-           {"comment_origin": True}, {"comment_origin": True, "combo_kernels": True})
+           {"comment_origin": True}, {"comment_origin": True, "combo_kernels": True},
+           {"runtime_triton_nan_asserts": True}, {"annotate_training": True})
 
 
 def several(x, y):

@@ -38,14 +38,15 @@ def register() -> None:
     """Makes the code generator known to Inductor."""
     from torch._inductor.bounds import ValueRangeAnalysis
     from torch._inductor.choices import InductorChoices
+    from torch._inductor.codegen import common
     from torch._inductor.codegen.common import register_backend_for_device, register_device_op_overrides
     from torch._inductor.graph import GraphLowering
     from torch._inductor.scheduler import Scheduler
     from torch.utils._sympy.functions import Identity
 
     from torch_ocl.inductor import cpp_wrapper, device, identity, lowerings, reductions
-    from torch_ocl.inductor.scheduling import (as_traced, for_gpus, number_in_identity, of_unbounded, OpenCLScheduling,
-                                               OpenCLWrapper, untimed)
+    from torch_ocl.inductor.scheduling import (as_traced, for_gpus, number_in_identity, of_triton, of_unbounded,
+                                               OpenCLScheduling, OpenCLWrapper, untimed)
 
     register_backend_for_device("ocl", OpenCLScheduling, OpenCLWrapper, cpp_wrapper.OpenCLCppWrapper,
                                 _NoFxWrapper, identity.GraphPass())
@@ -60,6 +61,8 @@ def register() -> None:
             setattr(Scheduler, name, for_gpus(getattr(Scheduler, name), otherwise))
     GraphLowering.run = as_traced(GraphLowering.run)
     ValueRangeAnalysis.truncdiv = of_unbounded(vars(ValueRangeAnalysis)["truncdiv"])
+    if hasattr(common, "check_nan"):
+        common.check_nan = of_triton(common.check_nan)
     if "_eval_evalf" not in vars(Identity):
         Identity._eval_evalf = number_in_identity
     InductorChoices.reduction_split_factor = reductions.split_factor(InductorChoices.reduction_split_factor)

@@ -61,6 +61,15 @@ def of_unbounded(truncdiv):
     return classmethod(bounds)
 
 
+def of_triton(check):
+    """Inductor's check of every number in a kernel, which it writes for Triton. config.nan_asserts has the device's."""
+    @functools.wraps(check)
+    def checked(buffer, variable) -> None:
+        if not isinstance(V.kernel, OpenCLKernel):
+            check(buffer, variable)
+    return checked
+
+
 def number_in_identity(identity, precision):
     """What Identity(3) is as a number. PyTorch's class has no such method, so that the larger of 0 and Identity(0) + 1,
     in the index of something concatenated, is refused as not comparable."""
@@ -195,6 +204,11 @@ class OpenCLWrapper(_OnItsDevice, _CallsKernels, PythonWrapperCodegen):
         if is_subgraph:
             return OpenCLSubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
         return OpenCLWrapper()
+
+    def write_header(self) -> None:
+        super().write_header()
+        if getattr(config, "annotate_training", False):     # CUDA's ranges by Inductor's own line
+            self.header.writeline("from torch_ocl import nvtx")
 
 
 def define_kernel(wrapper, what: str, source: str, signature: str, device: int) -> str:
