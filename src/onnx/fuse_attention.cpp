@@ -250,13 +250,7 @@ private:
     {
         const ScoreProduct& product = *found.product;
         const Node& last = *ending.nodes.back();
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = "Attention";
-        fused.opset = 1;
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
-        fused.name = product.node->name + ".." + last.name;
-        fused.outputs = last.outputs;
+        Node fused = own_node("Attention", product.node->name + ".." + last.name, {}, last.outputs);
         fused.attributes["scale"] = found.scale * q.known * k.known * product.alpha;
         if (found.softcap > 0)
             fused.attributes["softcap"] = found.softcap;

@@ -110,13 +110,8 @@ bool into_matmul(Rewriter& rewriter, std::size_t at)
         !keeps_rows(rewriter, *reshape, weight->shape()[1]))
         return false;
     const std::size_t product_at = rewriter.position(*product), reshape_at = rewriter.position(*reshape);
-    Node linear, reshaped = *reshape;
-    linear.domain = "clprim";
-    linear.op_type = "Linear";
-    linear.name = product->name + ".." + norm.name;
-    linear.row = find_operator(linear.domain, linear.op_type, 1);
-    linear.outputs = product->outputs;
-    linear.inputs = {product->inputs[0]};
+    Node reshaped = *reshape;
+    Node linear = own_node("Linear", product->name + ".." + norm.name, {product->inputs[0]}, product->outputs);
     const Value scaled = scaled_matrix(*weight, affine->factors, false);
     linear.inputs.push_back(rewriter.add_constant(scaled));
     linear.inputs.push_back(rewriter.add_constant(affine->shifts));
@@ -172,14 +167,9 @@ void fuse_batch_norms(Rewriter& rewriter)
         if (!affine)
             continue;
         const Node& node = rewriter.node(i);
-        Node fused;
-        fused.name = node.name;
-        fused.domain = "clprim";
-        fused.op_type = "ChannelAffine";
-        fused.inputs = {node.inputs[0], rewriter.add_constant(affine->factors), rewriter.add_constant(affine->shifts)};
-        fused.outputs = {rewriter.node(i).outputs[0]};
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
-        rewriter.replace({i}, std::move(fused));
+        std::vector<int> inputs{node.inputs[0], rewriter.add_constant(affine->factors),
+                                rewriter.add_constant(affine->shifts)};
+        rewriter.replace({i}, own_node("ChannelAffine", node.name, std::move(inputs), {node.outputs[0]}));
     }
     rewriter.finish();
 }

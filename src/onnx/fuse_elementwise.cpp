@@ -244,11 +244,8 @@ void fuse_elementwise(Rewriter& rewriter)
         for (const std::size_t i : tree.members)
             taken[i] = true;
         const Node& last = rewriter.node(root);
-        Node node;
-        node.name = rewriter.node(tree.members[0]).name + ".." + last.name;
-        node.domain = "clprim";
-        node.op_type = "Elementwise";
-        node.inputs = tree.operands;
+        Node node = own_node("Elementwise", rewriter.node(tree.members[0]).name + ".." + last.name, tree.operands,
+                             last.outputs);
         bool bytes = false;
         for (const std::size_t i : tree.members)
             if (const Node& member = rewriter.node(i); is_quantiser(rewriter, member)) {
@@ -257,14 +254,12 @@ void fuse_elementwise(Rewriter& rewriter)
                     if (std::ranges::find(node.inputs, slot) == node.inputs.end())
                         node.inputs.push_back(slot);
             }
-        node.outputs = last.outputs;
         node.attributes["code"] = code_of(rewriter, tree, sums);
         node.attributes["integers"] = integers_of(rewriter, tree, sums);
         if (bytes)
             node.attributes["result"] = static_cast<std::int64_t>(
                 is_quantiser(rewriter, last) && quantises(last) ? byte_type(rewriter, last) : ElementType::float32);
         node.attributes["operators"] = body_of(rewriter, tree, node.inputs);
-        node.row = find_operator(node.domain, node.op_type, 1);
         fused.emplace_back(tree, std::move(node));
     }
     for (auto& [tree, node] : fused)

@@ -164,16 +164,8 @@ private:
         if (x == absent || !ends(root, x) || (lends_axis_ && !surely_has_axes(x)))
             return;
         std::ranges::sort(members_);
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = "Gelu";
-        fused.opset = 1;
-        fused.name = rewriter_.node(members_.front()).name + ".." + rewriter_.node(members_.back()).name;
-        fused.inputs = {x};
-        fused.outputs = rewriter_.node(members_.back()).outputs;
+        Node fused = rewriter_.own_node_for("Gelu", members_, {x});
         fused.attributes["approximate"] = std::move(approximate);
-        fused.attributes["operators"] = rewriter_.body_of(members_, fused.inputs);
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
         rewriter_.replace(members_, std::move(fused));
     }
 

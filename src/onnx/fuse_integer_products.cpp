@@ -71,13 +71,8 @@ void fuse(Rewriter& rewriter, std::size_t at)
     if (scale == absent)
         return;
     const int factor = take_factor(rewriter, scale, weights->shape()[1], members);
-    Node fused;
-    fused.domain = "clprim";
-    fused.op_type = "MatMulIntegerToFloat";
-    fused.opset = 1;
-    fused.name = product.name;
-    fused.row = find_operator(fused.domain, fused.op_type, 1);
-    fused.inputs = {product.inputs[0], product.inputs[1], input_of(product, 2), zero, scale};
+    Node fused = own_node("MatMulIntegerToFloat", product.name,
+                          {product.inputs[0], product.inputs[1], input_of(product, 2), zero, scale});
     const std::size_t without = members.size();
     int biased = result;
     const int bias = other_operand(rewriter, "Add", biased, members);

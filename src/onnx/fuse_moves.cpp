@@ -107,16 +107,7 @@ private:
         std::vector<std::size_t> places;
         for (const Node* node : chain.nodes)
             places.push_back(rewriter_.position(*node));
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = "Moves";
-        fused.opset = 1;
-        fused.name = chain.nodes.front()->name + ".." + chain.nodes.back()->name;
-        fused.inputs = {chain.from};
-        fused.outputs = {chain.to};
-        fused.attributes["operators"] = rewriter_.body_of(places, fused.inputs);
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
-        rewriter_.replace(places, std::move(fused));
+        rewriter_.replace(places, rewriter_.own_node_for("Moves", places, {chain.from}));
     }
 
     Rewriter& rewriter_;

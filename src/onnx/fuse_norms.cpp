@@ -156,19 +156,11 @@ private:
         for (const Node* member : members)
             places.push_back(rewriter_.position(*member));
         std::ranges::sort(places);
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = "LayerNorm";
-        fused.opset = 1;
-        fused.name = rewriter_.node(places.front()).name + ".." + rewriter_.node(places.back()).name;
         if (inputs.back() == absent)
             inputs.pop_back();
-        fused.inputs = std::move(inputs);
-        fused.outputs = rewriter_.node(places.back()).outputs;
+        Node fused = rewriter_.own_node_for("LayerNorm", places, std::move(inputs));
         fused.attributes["epsilon"] = epsilon;
         fused.attributes["rms"] = static_cast<std::int64_t>(!centres);
-        fused.attributes["operators"] = rewriter_.body_of(places, fused.inputs);
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
         rewriter_.replace(places, std::move(fused));
     }
 

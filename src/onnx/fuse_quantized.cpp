@@ -250,13 +250,8 @@ private:
 
     static Node start(const Node& node, const std::string& name)
     {
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = name;
-        fused.opset = 1;
-        fused.name = node.name;
+        Node fused = own_node(name, node.name);
         fused.attributes = node.attributes;
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
         return fused;
     }
 

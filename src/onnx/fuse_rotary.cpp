@@ -250,21 +250,13 @@ private:
                 gone.push_back(i);
         while (inputs.back() == absent)
             inputs.pop_back();
-        Node fused;
-        fused.domain = "clprim";
-        fused.op_type = "Rotary";
-        fused.opset = 1;
-        fused.name = rewriter_.node(all.front()).name + ".." + last.name;
-        fused.inputs = std::move(inputs);
-        fused.outputs = last.outputs;
+        Node fused = rewriter_.own_node_for("Rotary", all, std::move(inputs));
         fused.attributes["axes"] = found.axes;
         fused.attributes["axes_of_pairs"] = found.axes_of_pairs;
         fused.attributes["half"] = found.half;
         fused.attributes["interleaved"] = static_cast<std::int64_t>(found.interleaved);
         fused.attributes["by_pairs"] = by_pairs;
         fused.attributes["rest_first"] = static_cast<std::int64_t>(found.rest_first);
-        fused.attributes["operators"] = rewriter_.body_of(all, fused.inputs);
-        fused.row = find_operator(fused.domain, fused.op_type, 1);
         rewriter_.replace(gone, std::move(fused));
     }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "onnx/call.hpp"
+
 namespace clprim::onnx {
 
 void Rewriter::index()
@@ -68,6 +70,27 @@ void Rewriter::replace(const std::vector<std::size_t>& old, Node replacement)
     node(last) = std::move(replacement);
     dead_[last] = false;
     index();
+}
+
+Node own_node(std::string op_type, std::string name, std::vector<int> inputs, std::vector<int> outputs)
+{
+    Node node;
+    node.domain = "clprim";
+    node.op_type = std::move(op_type);
+    node.opset = 1;
+    node.name = std::move(name);
+    node.inputs = std::move(inputs);
+    node.outputs = std::move(outputs);
+    node.row = find_operator(node.domain, node.op_type, node.opset);
+    return node;
+}
+
+Node Rewriter::own_node_for(std::string op_type, const std::vector<std::size_t>& members, std::vector<int> inputs) const
+{
+    const Node &first = graph_.nodes[members.front()], &last = graph_.nodes[members.back()];
+    Node node = own_node(std::move(op_type), first.name + ".." + last.name, std::move(inputs), last.outputs);
+    node.attributes["operators"] = body_of(members, node.inputs);
+    return node;
 }
 
 GraphRef Rewriter::body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const

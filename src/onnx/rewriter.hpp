@@ -7,6 +7,9 @@
 
 namespace clprim::onnx {
 
+// A node of an operator of the library's own, of version 1.
+Node own_node(std::string op_type, std::string name, std::vector<int> inputs = {}, std::vector<int> outputs = {});
+
 class Rewriter {
 public:
     explicit Rewriter(Graph& graph) : graph_(graph), dead_(graph.nodes.size()) { index(); }
@@ -33,6 +36,10 @@ public:
     // for them is made of, for files and for operands that it does not take. The last one's output is the graph's.
     GraphRef body_of(const std::vector<std::size_t>& members, const std::vector<int>& inputs) const;
     GraphRef body_of(std::vector<Node> members, const std::vector<int>& inputs) const;
+
+    // An own_node that stands for `members`, which are in order: named after the first and the last, whose outputs it
+    // has, with the attribute "operators" (body_of).
+    Node own_node_for(std::string op_type, const std::vector<std::size_t>& members, std::vector<int> inputs) const;
 
     // `replacement` takes the place of the last of `old`, the others disappear.
     void replace(const std::vector<std::size_t>& old, Node replacement);
