@@ -131,7 +131,7 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
 #define PLACE(load) found[group_line(item, load, 1, PIXELS)]
 #elif WHOLE_TAPS && defined(ENGINE_MMA)
     __local byte_place found[PIXELS];
-#define PLACE(load) found[SOURCE(_line) + LINES_ON(load, 1)]
+#define PLACE(load) found[SOURCE(_line) + LINES_ON(load, 1, BLOCK_M)]
 #else
     __local byte_place* const found = (__local byte_place*)memory;
 #define PLACE(load) places[load]
@@ -142,7 +142,7 @@ void conv_matrix(const __global stored* restrict source, ulong source_offset, co
 #if !(WHOLE_TAPS && defined(ENGINE_MMA))
     byte_place places[SOURCE_LOADS];
     UNROLL for (int load = 0; load < SOURCE_LOADS; ++load)
-        places[load] = found[SOURCE(_line) + LINES_ON(load, 1)];
+        places[load] = found[SOURCE(_line) + LINES_ON(load, 1, BLOCK_M)];
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #endif

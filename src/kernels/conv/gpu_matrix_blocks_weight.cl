@@ -18,10 +18,13 @@
 #define LINES (16 * STEPS)   // rows of an image that a step takes
 #if EMULATED
 #define read_lines(g, s, x, y, to) read_some_pairs(g, s, LINES, x, y, to)
+#define read_lines_turned(g, s, x, y, to) read_some_turned(g, s, STEPS, x, y, to)
 #elif STEPS == 2
 #define read_lines read_pairs
+#define read_lines_turned read_two_turned
 #else
 #define read_lines(g, s, x, y, to) intel_sub_group_2d_block_read_transform_16b_16r16x2c(SURFACE(s), (int2)(x, y), to)
+#define read_lines_turned read_turned
 #endif
 #define SEEN (FRAGMENTS_N / 2)   // blocks of 32 rows of dw that a sub-group computes
 
@@ -86,9 +89,8 @@ void conv_blocks_weight(const __global stored* restrict x, ulong x_offset, const
         }
         int far = at.x * p.scale[2] * p.source_axis[2] + group * (int)p.source_group;
         for (; columns > 0; --columns) {
-            uint turned[STEPS][2][4];   // [k step][8 outputs][pair of outputs]
-            UNROLL for (int step = 0; step < STEPS; ++step)
-                read_turned(g, from_dy, dy_x, y + 16 * step, &turned[step][0][0]);
+            uint turned[2][4][STEPS];   // [8 outputs][pair of outputs][k step]
+            read_lines_turned(g, from_dy, dy_x, y, &turned[0][0][0]);
             UNROLL for (int j = 0; j < SEEN; ++j)
             {
                 uint pairs[2][STEPS][8];   // [16 rows of dw][k step][pair]
@@ -96,7 +98,7 @@ void conv_blocks_weight(const __global stored* restrict x, ulong x_offset, const
                 UNROLL for (int step = 0; step < STEPS; ++step)
                     UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
                         UNROLL for (int e = 0; e < 2; ++e)
-                            sums[i][2 * j + e] = multiply_add(g, rows_of_pairs(turned[step][i]),
+                            sums[i][2 * j + e] = multiply_add(g, ROWS_OF_PAIRS(turned[i], step),
                                                               as_int8(vload8(0, pairs[e][step])), sums[i][2 * j + e]);
             }
             dy_x += p.result_axis[2];

@@ -54,12 +54,12 @@ void conv_lines_weight_sums(const __global stored* restrict x, ulong x_offset, c
     OFFSET dy_at[A_LOADS], x_at[B_LOADS];   // bytes from the beginning of a buffer
     UNROLL for (int load = 0; load < A_LOADS; ++load)
     {
-        const int line = group * p.rows + output0 + min(a_line + LINES_ON(load, 1), outputs - 1);
+        const int line = group * p.rows + output0 + min(a_line + LINES_ON(load, 1, BLOCK_M), outputs - 1);
         dy_at[load] = 2 * ((OFFSET)dy_offset + line * (OFFSET)p.dy_pitch + (begin + a_k));
     }
     UNROLL for (int load = 0; load < B_LOADS; ++load)
     {
-        const int row = min(row0 + b_line + LINES_ON(load, 1), p.total - 1), tap = row / p.depth;
+        const int row = min(row0 + b_line + LINES_ON(load, 1, BLOCK_M), p.total - 1), tap = row / p.depth;
         const int channel = group * p.depth + (row - tap * p.depth);
         x_at[load] = 2 * ((OFFSET)(x_offset + find_tap_line(&p.x, tap)) + channel * (OFFSET)p.x.pitch + (begin + b_k));
     }

@@ -46,7 +46,7 @@ void conv_matrix_weight(WEIGHT_OPERANDS)
     int tap_bits[B_LOADS];
     UNROLL for (int load = 0; load < B_LOADS; ++load)
     {
-        const int2 tap = table[min(row0 + b_line + LINES_ON(load, 0), p.total - 8) / 8];
+        const int2 tap = table[min(row0 + b_line + LINES_ON(load, 0, BLOCK_N), p.total - 8) / 8];
         taps[load] = (const __global uchar*)x + tap.x - lead_of(&p);
         tap_bits[load] = tap.y;
     }

@@ -44,6 +44,22 @@ static inline void place_a_along_lines(__local uint* to, int lines, uint4 v, uin
 {
     place_words(to, SLAB_PITCH, pairs_of_lines(v, w));
 }
+#if FOUND_SLABS   // matrix_tiles.cl
+// The same of four k, a multiple of four on.
+static inline void place_a_four(__local uint* to, uint4 v0, uint4 v1, uint4 v2, uint4 v3)
+{
+    const uint8 first = pairs_of_lines(v0, v1), second = pairs_of_lines(v2, v3);
+    *(__local uint2*)to = (uint2)(first.s0, second.s0);
+    *(__local uint2*)(to + SLAB_PITCH) = (uint2)(first.s1, second.s1);
+    *(__local uint2*)(to + 2 * SLAB_PITCH) = (uint2)(first.s2, second.s2);
+    *(__local uint2*)(to + 3 * SLAB_PITCH) = (uint2)(first.s3, second.s3);
+    *(__local uint2*)(to + 4 * SLAB_PITCH) = (uint2)(first.s4, second.s4);
+    *(__local uint2*)(to + 5 * SLAB_PITCH) = (uint2)(first.s5, second.s5);
+    *(__local uint2*)(to + 6 * SLAB_PITCH) = (uint2)(first.s6, second.s6);
+    *(__local uint2*)(to + 7 * SLAB_PITCH) = (uint2)(first.s7, second.s7);
+}
+#define place_b_four place_a_four
+#endif
 #define place_b_along_k place_a_along_k
 #define place_b_along_lines place_a_along_lines
 

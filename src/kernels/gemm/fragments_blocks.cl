@@ -34,12 +34,16 @@ static inline void read_some_pairs(sub_group g, surface s, int rows, int x, int 
     }
 }
 #define read_pairs(g, s, x, y, to) read_some_pairs(g, s, 32, x, y, to)
-static inline void read_turned(sub_group g, surface s, int x, int y, uint* to)
+static inline void read_some_turned(sub_group g, surface s, int parts, int x, int y, uint* to)
 {
-    for (int i = 0; i < 8; ++i)
-        to[i] = element(s.base, s.width, s.height, s.pitch, x + 2 * i, y + g.lane) |
-                (uint)element(s.base, s.width, s.height, s.pitch, x + 2 * i + 1, y + g.lane) << 16;
+    for (int i = 0; i < 8 * parts; ++i) {
+        const int column = x + i / parts * 2, row = y + i % parts * 16 + g.lane;
+        to[i] = element(s.base, s.width, s.height, s.pitch, column, row) |
+                (uint)element(s.base, s.width, s.height, s.pitch, column + 1, row) << 16;
+    }
 }
+#define read_turned(g, s, x, y, to) read_some_turned(g, s, 1, x, y, to)
+#define read_two_turned(g, s, x, y, to) read_some_turned(g, s, 2, x, y, to)
 #define PREFETCH(s, x, y)
 #else
 #define SURFACE(s) (__global void*)(s).base, (s).width, (s).height, (s).pitch
@@ -50,6 +54,9 @@ static inline void read_turned(sub_group g, surface s, int x, int y, uint* to)
 // 16 rows of 8 pairs of columns: [pair], a lane for each row.
 #define read_turned(g, s, x, y, to)                                                                                   \
     intel_sub_group_2d_block_read_transpose_32b_16r8x1c(SURFACE(s), (int2)((x) >> 1, y), to)
+// 32 rows of them: [pair][16 rows].
+#define read_two_turned(g, s, x, y, to)                                                                               \
+    intel_sub_group_2d_block_read_transpose_32b_32r8x1c(SURFACE(s), (int2)((x) >> 1, y), to)
 #define PREFETCH(s, x, y) intel_sub_group_2d_block_prefetch_16b_32r16x2c(SURFACE(s), (int2)(x, y))
 #endif
 
@@ -71,11 +78,11 @@ static inline prefetched prefetched_by(int team, surface a_from, surface b_from,
 }
 
 // Of four pairs of rows; as_short8 of their vector copies them first.
-static inline fragment_a rows_of_pairs(const uint pairs[4])
+static inline fragment_a rows_of_pairs(uint a, uint b, uint c, uint d)
 {
-    const short2 a = as_short2(pairs[0]), b = as_short2(pairs[1]), c = as_short2(pairs[2]), d = as_short2(pairs[3]);
-    return (short8)(a, b, c, d);
+    return (short8)(as_short2(a), as_short2(b), as_short2(c), as_short2(d));
 }
+#define ROWS_OF_PAIRS(pairs, step) rows_of_pairs(pairs[0][step], pairs[1][step], pairs[2][step], pairs[3][step])
 
 // sums += A B over one step of k; `row` and `column` are those of the sub-group in C. Reads 32 rows of A at a time and
 // 32 columns of B, or 16 where memory has them the other way round.
@@ -107,10 +114,9 @@ static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][
         }
 #else
     // A comes as pairs of rows, which instructions take apart: few rows serve many columns, 32 of them at a time.
-    uint a[FRAGMENTS_M / 2][2][2][4];        // [16 rows][k step][8 rows][pair of rows]
+    uint a[FRAGMENTS_M / 2][2][4][2];        // [16 rows][8 rows][pair of rows][k step]
     UNROLL for (int i = 0; i < FRAGMENTS_M / 2; ++i)
-        UNROLL for (int step = 0; step < 2; ++step)
-            read_turned(g, a_from, row + 16 * i, k + 16 * step, &a[i][step][0][0]);
+        read_two_turned(g, a_from, row + 16 * i, k, &a[i][0][0][0]);
     UNROLL for (int j = 0; j < FRAGMENTS_N; j += 2) {
         uint b[2][2][8];                     // [16 columns][k step][pair]
 #if B_ALONG_K
@@ -122,7 +128,7 @@ static inline void multiply_blocks(sub_group g, fragment_sums sums[FRAGMENTS_M][
         UNROLL for (int step = 0; step < 2; ++step)
             UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)
                 UNROLL for (int e = 0; e < 2; ++e)
-                    sums[i][j + e] = multiply_add(g, rows_of_pairs(a[i / 2][step][i % 2]),
+                    sums[i][j + e] = multiply_add(g, ROWS_OF_PAIRS(a[i / 2][i % 2], step),
                                                   as_int8(vload8(0, b[e][step])), sums[i][j + e]);
     }
 #endif

@@ -3,13 +3,18 @@
 // (-DBLOCKS=1, fragments_blocks.cl) there are no slabs.
 //
 // Options: those of problem.cl and matrix_tiles.cl, and
-//   -DALIGNED_C=0|1                    whether C's columns are contiguous, its addresses multiples of four elements
+//   -DQUADS_OF_ROWS=0|1                1: sums leave four rows of a column at a time (matrix_sums.cl)
+//   -DALIGNED_C=0|1                    whether C is contiguous where they lie, its addresses multiples of four elements
 //   -DC_TYPE=<dtype of C and D>        X unless it is given
 //   -DACTIVATION=<Activation> -DADD_D=0|1 -DPARTIAL=0|1
 //   -DWARPGROUPS=0|1                   1: blocks of warpgroup_stages.cl
 // Some compilers would spill sums.
-#if defined(ENGINE_MMA) && (PARTIAL || (A_ALONG_K && B_ALONG_K && FRAGMENTS_M * FRAGMENTS_N == 16))
+#if (defined(ENGINE_MMA) && (PARTIAL || (A_ALONG_K && B_ALONG_K && FRAGMENTS_M * FRAGMENTS_N == 16))) ||              \
+    (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N == 12 && SUB_GROUPS_N > 1 && A_ALONG_K != B_ALONG_K)
 #define SLABS_IN_PAIRS 0
+#endif
+#if defined(ENGINE_WMMA) || defined(ENGINE_WMMA12) || defined(ENGINE_MFMA)
+#define FOUND_SLABS 1
 #endif
 #include "kernels/gemm/problem.cl"
 #include "core/quad.cl"
@@ -50,8 +55,19 @@ static inline uint2 near_block(uint x, uint y, uint columns, uint rows)
 }
 #endif
 
+// The direction in which four sums lie, how many of them there are, and whether the other one has their place.
+#if QUADS_OF_ROWS
+#define NEAR row
+#define QUAD_COUNT(i, j) last_row + 1 - i
+#define HAS_LINE(i, j) j <= last_column
+#else
+#define NEAR column
+#define QUAD_COUNT(i, j) last_column + 1 - j
+#define HAS_LINE(i, j) i <= last_row
+#endif
+
 #if !PARTIAL
-// The first `count` of four neighbours in a row of D.
+// The first `count` of four neighbours of D.
 static inline float4 load_d(const __global storage_t(C_TYPE)* d, OFFSET d_step, int count)
 {
 #if ADD_D
@@ -63,7 +79,7 @@ static inline float4 load_d(const __global storage_t(C_TYPE)* d, OFFSET d_step, 
 }
 
 DEFINE_SMOOTH(float4, float, 4)
-// The epilogue of the first `count` of four neighbours in a row of C.
+// The epilogue of the first `count` of four neighbours of C.
 static inline void finish_sums(float4 v, __global storage_t(C_TYPE)* c, OFFSET c_step, float4 d, int count,
                                float2 alpha_beta)
 {
@@ -122,7 +138,7 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
     const slab_source from_b = {2 * p.b.column, 2 * p.b.row, last_column, B_ALONG_K, BLOCK_N};
     const long a_origin = a_offset + batch * p.a.batch + i0 * p.a.row + k_begin * p.a.column;
     const long b_origin = b_offset + batch * p.b.batch + j0 * p.b.column + k_begin * p.b.row;
-#if OFFSET_IS_WHOLE
+#if OFFSET_IS_WHOLE && !POINTERS_MOVE
     OFFSET a_far = (OFFSET)(2 * a_origin), b_far = (OFFSET)(2 * b_origin);
 #else
     OFFSET a_far = 0, b_far = 0;
@@ -135,6 +151,15 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 #define COPY COPY_SLABS
 #else
     BEGIN_SLABS
+#if POINTERS_MOVE
+    FIND_SLAB(a, A_LOADS, from_a)
+    FIND_SLAB(b, B_LOADS, from_b)
+#define FETCH(count)                                                                                                  \
+    {                                                                                                                 \
+        FETCH_FOUND(a, A_LOADS, from_a, count)                                                                        \
+        FETCH_FOUND(b, B_LOADS, from_b, count)                                                                        \
+    }
+#else
 #define FETCH(count)                                                                                                  \
     {                                                                                                                 \
         FETCH_SLAB(a_next, A_LOADS, a, a_far, from_a, a_line, a_k, count)                                             \
@@ -142,6 +167,7 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
         a_far += count * from_a.k_step;                                                                               \
         b_far += count * from_b.k_step;                                                                               \
     }
+#endif
 #endif
     MULTIPLY_DEPTH(k_end - k_begin)
 #endif
@@ -153,9 +179,9 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
     c += c_offset + batch * p.c.batch + i0 * p.c.row + j0 * p.c.column;
     d += d_offset + batch * p.d.batch + i0 * p.d.row + j0 * p.d.column;
 #define D_AT(i, j, count)                                                                                             \
-    load_d(d + (i) * (OFFSET)p.d.row + (j) * (OFFSET)p.d.column, (OFFSET)p.d.column, count)
+    load_d(d + (i) * (OFFSET)p.d.row + (j) * (OFFSET)p.d.column, (OFFSET)p.d.NEAR, count)
 #define WRITE_QUAD_OF(d_values)                                                                                       \
-    finish_sums(v, c + i * (OFFSET)p.c.row + j * (OFFSET)p.c.column, (OFFSET)p.c.column, d_values, count,             \
+    finish_sums(v, c + i * (OFFSET)p.c.row + j * (OFFSET)p.c.column, (OFFSET)p.c.NEAR, d_values, count,               \
                 (float2)(alpha, beta));
 #define WRITE_QUAD WRITE_QUAD_OF(D_AT(i, j, count))
 #endif
@@ -172,8 +198,8 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
     })
 #else
     EACH_QUAD_OF_SUMS(i, j, v, {
-        const int count = last_column + 1 - j;
-        if (i <= last_row && count > 0) {
+        const int count = QUAD_COUNT(i, j);
+        if (HAS_LINE(i, j) && count > 0) {
             WRITE_QUAD
         }
     })

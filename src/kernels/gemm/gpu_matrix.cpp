@@ -77,11 +77,15 @@ GemmProblem with_padding(const GemmProblem& p, bool padded)
 std::string program_options(MatrixEngineChoice engine, const MatrixTile& tile, const GemmProblem& p,
                             const GemmTensors& t, bool partial, const Blocks& blocks)
 {
+    // Sums that leave along C's rows where those are contiguous.
+    const bool along_rows = !partial && p.c.column != 1 && p.c.row == 1 && !is_mma(engine.engine);
+    const bool aligned_c = along_rows ? in_groups(4, t.c, p.m, p.c.row, p.c.column, p.c.batch)
+                                      : in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch);
     return gemm_options(p.dtype) + matrix_tile_options(engine, tile) +
            fmt::format(" -DA_ALONG_K={:d} -DB_ALONG_K={:d} -DALIGNED={:d} -DALIGNED_C={:d} -DOFFSET={}",
                        blocks.fit ? blocks.a_along_k : a_along_k(p), blocks.fit ? blocks.b_along_k : b_along_k(p),
-                       blocks.aligned, in_groups(4, t.c, p.n, p.c.column, p.c.row, p.c.batch),
-                       byte_offset_type(p, t)) +
+                       blocks.aligned, aligned_c, byte_offset_type(p, t)) +
+           (along_rows ? " -DQUADS_OF_ROWS=1" : "") +
            (blocks.aligned ? "" : fmt::format(" -DNEIGHBOURS={:d}", has_neighbours(10, p, t))) +
            fmt::format(" -DBLOCKS={:d} -DPARTIAL={:d} -DADD_D={:d} -DACTIVATION={}{}", blocks.fit, partial,
                        p.add_d && !partial, partial ? 0 : static_cast<int>(p.activation),
@@ -134,6 +138,16 @@ std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& til
                        : engine.emulated ? " -DWARPGROUPS=1"
                                          : " -DWARPGROUPS=1 -cl-nv-maxrregcount=128",   // for two groups on a core
                        dpas && !engine.emulated ? " -cl-intel-256-GRF-per-thread" : "");
+}
+
+bool better_turned(MatrixEngineChoice engine, const GemmProblem& p)
+{
+    const bool turned = better_turned(p);
+    if (engine.engine != MatrixEngine::dpas8 || std::min(p.m, p.n) == 1)
+        return turned;
+    // Fragments of A that does not lie along k, and those of B that does, come by one message each, others by two.
+    const GemmProblem seen = turned ? transposed(p) : p;
+    return turned != (a_along_k(seen) && !b_along_k(seen));
 }
 
 const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device)
@@ -254,7 +268,7 @@ void gpu_matrix_in(MatrixEngineChoice engine, const MatrixCut& wanted, Queue& qu
         return gpu_matrix_in(engine, wanted, queue, problem, tensors, true);
     }
     const GemmProblem whole = with_padding(asked, padded);
-    const bool best = better_turned(asked);
+    const bool best = better_turned(engine, asked);
     const auto blocks_if = [&](bool turned) {
         return blocks_of(engine, turned ? transposed(whole) : whole, turned ? transposed(given) : given,
                          queue.device());

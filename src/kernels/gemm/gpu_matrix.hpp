@@ -30,6 +30,8 @@ const MatrixEngineShape& shape_of(MatrixEngine engine);
 
 // Options of matrix_tiles.cl that say engine and tile, and those of the compiler.
 std::string matrix_tile_options(MatrixEngineChoice engine, const MatrixTile& tile);
+// Whether the product is computed as that of transposed matrices.
+bool better_turned(MatrixEngineChoice, const GemmProblem&);
 // The large tile where `tiles` of them fill the device.
 const MatrixTile& matrix_tile(MatrixEngineChoice engine, std::int64_t large_tiles, const Device& device);
 

@@ -53,7 +53,19 @@ std::span<const RatedTile> gemm_tiles(MatrixEngine engine)
         {{4, 2, 4, 4, 4, 16}, 60}, {{2, 4, 4, 4, 4, 16}, 60}, {{2, 2, 4, 4, 4, 16}, 46}, {{2, 2, 4, 4, 6, 16}, 46},
         {{2, 2, 4, 2, 3, 32}, 31}, {{2, 2, 2, 4, 3, 32}, 31}, {{2, 2, 2, 2, 4, 32}, 24}, {{2, 2, 4, 4}, 62},
         {{2, 2, 3, 4}, 37},        {{2, 2, 4, 2}, 41},        {{2, 2, 2, 4}, 34},        {{2, 2, 2, 2}, 34}};
-    return engine == MatrixEngine::mma ? std::span<const RatedTile>(mma) : matrix_tiles(engine);
+    // With both operands along k.
+    static constexpr RatedTile dpas8[] = {{{8, 4, 4, 4}, 23.5}, {{4, 8, 4, 4}, 23.5}, {{4, 4, 4, 4}, 22},
+                                          {{8, 2, 3, 4}, 19},   {{2, 8, 4, 3}, 18.5}, {{4, 2, 3, 4}, 18},
+                                          {{4, 4, 2, 2}, 11}};
+    static constexpr RatedTile wmma[] = {{{4, 2, 4, 4}, 39}, {{2, 2, 4, 4}, 37}, {{2, 2, 3, 4}, 32}, {{4, 1, 3, 4}, 32},
+                                         {{1, 4, 4, 3}, 32}, {{2, 1, 3, 4}, 31}, {{2, 2, 2, 2}, 21}};
+    switch (engine) {
+    case MatrixEngine::mma: return mma;
+    case MatrixEngine::dpas8: return dpas8;
+    case MatrixEngine::wmma:
+    case MatrixEngine::wmma12: return wmma;
+    default: return matrix_tiles(engine);
+    }
 }
 
 bool tile_fits(MatrixEngineChoice engine, const MatrixTile& tile, const Device& device)
@@ -126,7 +138,10 @@ std::int64_t best_tile(MatrixEngineChoice engine, const MatrixExtent& sums, cons
 namespace {
 
 // As gpu_matrix.cl sees it.
-GemmProblem seen(const GemmProblem& p) { return better_turned(p) ? transposed(p) : p; }
+GemmProblem seen(MatrixEngineChoice engine, const GemmProblem& p)
+{
+    return better_turned(engine, p) ? transposed(p) : p;
+}
 
 MatrixExtent extent_of(const GemmProblem& p) { return {p.m, p.n, p.batch, a_along_k(p), b_along_k(p)}; }
 
@@ -170,6 +185,28 @@ double clocks_around(MatrixEngine engine, const MatrixTile& tile, double sums_of
     return (small ? 1.2 : 4.1) * sums_of_engine;
 }
 
+// Instructions that put a word of two k together from lines that are neighbours, and store it alone.
+double around_word(MatrixEngine engine)
+{
+    switch (engine) {
+    case MatrixEngine::dpas8: return 2;
+    case MatrixEngine::wmma:
+    case MatrixEngine::wmma12: return 1.25;
+    default: return 0;
+    }
+}
+
+// A tile's share where operands do not lie along k.
+double share_of(MatrixEngine engine, const RatedTile& rated, const GemmProblem& p)
+{
+    const MatrixTile& tile = rated.tile;
+    const MatrixEngineShape& shape = shape_of(engine);
+    const std::int64_t lines = (a_along_k(p) ? 0 : shape.rows(tile)) + (b_along_k(p) ? 0 : shape.columns(tile));
+    const auto words = static_cast<double>(lines * tile.depth / 2) / static_cast<double>(shape.items(tile));
+    const auto products = static_cast<double>(tile.fragments_m * tile.fragments_n * tile.depth / 16);
+    return 100 * products / (100 * products / rated.share + words * around_word(engine));
+}
+
 Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmProblem& p, const GpuRate& rate)
 {
     const MatrixEngineShape& shape = shape_of(engine.engine);
@@ -181,7 +218,8 @@ Workload work_of(MatrixEngineChoice engine, const RatedTile& rated, const GemmPr
     const double engines = rated.tile.warpgroups ? 4 : sub_groups;   // an instruction of a warpgroup takes all four
     const double sums_of_engine = static_cast<double>(rows * columns) / engines;
     return {.groups = static_cast<double>(divide_up(p.m, rows) * divide_up(p.n, columns) * p.batch), .engines = engines,
-            .clocks = sums_of_engine * static_cast<double>(p.k) * best / (rate.matrix * rated.share),
+            .clocks = sums_of_engine * static_cast<double>(p.k) * best /
+                      (rate.matrix * share_of(engine.engine, rated, p)),
             .sub_groups = rated.tile.warpgroups ? sub_groups / 4 : 1,
             .around = clocks_around(engine.engine, rated.tile, sums_of_engine)};
 }
@@ -211,22 +249,22 @@ IndexedCut best_cut(MatrixEngineChoice engine, const GemmProblem& p, const Devic
 
 MatrixCut gemm_cut(MatrixEngineChoice engine, const GemmProblem& p, const Device& device)
 {
-    const IndexedCut cut = best_cut(engine, seen(p), device);
+    const IndexedCut cut = best_cut(engine, seen(engine, p), device);
     return {gemm_tiles(engine.engine)[static_cast<std::size_t>(cut.tile)].tile, cut.splits};
 }
 
 Space gpu_matrix_space(const GemmProblem& asked, const Device& device)
 {
     const MatrixEngineChoice engine = matrix_engine(device);
-    const IndexedCut usual = best_cut(engine, seen(asked), device);
-    return {{"tile", tiles_for(engine, seen(asked), device), usual.tile},
+    const IndexedCut usual = best_cut(engine, seen(engine, asked), device);
+    return {{"tile", tiles_for(engine, seen(engine, asked), device), usual.tile},
             {"splits", {1, 2, 4, 8, 16, 32}, usual.splits}};
 }
 
 void gpu_matrix_at(Queue& queue, const GemmProblem& problem, const Point& point, const GemmTensors& tensors)
 {
     const MatrixEngineChoice engine = matrix_engine(queue.device());
-    const auto possible = tiles_for(engine, seen(problem), queue.device());
+    const auto possible = tiles_for(engine, seen(engine, problem), queue.device());
     const std::int64_t tile = point.at("tile");
     require<NotSupported>(std::ranges::find(possible, tile) != possible.end(),
                           "gemm: the device or the operands cannot take tile ", tile);

@@ -24,6 +24,7 @@
 //   -DOFFSET=uint|int|long             holds every distance in bytes within a matrix; uint those from the beginning of
 //                                      its buffer on, which many GPUs add to an address in one instruction
 //   -DBLOCKS=0|1                       1: there are no slabs
+//   -DFOUND_SLABS=0|1                  1: where slabs lie is found once (FIND_SLAB and FETCH_FOUND of matrix_slabs.cl)
 //   -DSTAGES=0|2..                     how many slabs lie in local memory by matrix_stages.cl, 0 without it
 #include "kernels/gemm/fragments.cl"
 
@@ -53,6 +54,13 @@
 #define LOADS_COME_FIRST
 #endif
 
+// What AMD's compiler cannot see through: a value that may be another one from here on.
+#if defined(__AMDGCN__) && !EMULATED
+#define MIGHT_CHANGE(value) __asm__ volatile("" : "+v"(value));
+#else
+#define MIGHT_CHANGE(value) ;
+#endif
+
 // Sums of sub-groups of 8 that leave no registers for all fragments of B at once, nor for two slabs' places.
 #ifdef B_AFTER_B   // of kernels that have other things in them
 #elif defined(ENGINE_DPAS8) && FRAGMENTS_M * FRAGMENTS_N > 12
@@ -79,107 +87,7 @@
 #define LOCAL_WORDS (SLAB_WORDS > DUMPED ? SLAB_WORDS : DUMPED)
 
 #if !BLOCKS
-// Where the first group of eight neighbours lies that a work-item brings, and how much further the others. Along k four
-// groups make a line. Along lines they come in pairs, at k and k + 1; where words of pairs are stored, work-items next
-// to each other bring different k, since words of different lines meet in one bank.
-static inline int first_line(uint item, int along_k, int lines)
-{
-    if (along_k)
-        return item / (SLAB_K / 8);
-#ifdef TRANSPOSING_LOADS
-    return item % (lines / 8) * 8;
-#else
-    return (item / (4 * SLAB_K / 2) * 4 + item % 4) * 8;
-#endif
-}
-static inline int first_depth(uint item, int along_k, int lines)
-{
-    if (along_k)
-        return item % (SLAB_K / 8) * 8;
-#ifdef TRANSPOSING_LOADS
-    return item / (lines / 8) * 2;
-#else
-    return item / 4 % (SLAB_K / 2) * 2;
-#endif
-}
-#ifdef TRANSPOSING_LOADS
-#define LINES_ON(load, along_k) ((along_k) ? (load) * ITEMS / (SLAB_K / 8) : 0)
-#define DEPTH_ON(load, along_k, lines) ((along_k) ? 0 : (load) / 2 * ITEMS / ((lines) / 8) * 2)
-#else
-#define LINES_ON(load, along_k) ((along_k) ? (load) * ITEMS / (SLAB_K / 8) : (load) / 2 * ITEMS / (2 * SLAB_K) * 32)
-#define DEPTH_ON(load, along_k, lines) ((along_k) ? 0 : (load) / 2 * ITEMS % (2 * SLAB_K) / 4 * 2)
-#endif
-
-// How a slab's values lie in a matrix: steps in bytes, the last line there is, whether neighbours lie along k.
-typedef struct {
-    OFFSET line_step, k_step, last;
-    int along_k, lines;
-} slab_source;
-
-#define IS_WHOLE_uint 1
-#define IS_WHOLE_int 0
-#define IS_WHOLE_long 0
-#define OFFSET_IS_WHOLE CLPRIM_CAT(IS_WHOLE_, OFFSET)
-
-#if !ALIGNED && NEIGHBOURS
-// Eight numbers from any address on. Loads of NVIDIA want their alignment, others take what vload8 asks for.
-#ifdef ENGINE_MMA
-static inline uint4 load_eight(const __global ushort* from)
-{
-    const uint odd = (uint)(size_t)from & 2;
-    const __global uint* words = (const __global uint*)((const __global uchar*)from - odd);
-    const uint4 v = vload4(0, words);
-    const uint last = words[4], shift = 8 * odd;
-    return (uint4)((uint)(upsample(v.y, v.x) >> shift), (uint)(upsample(v.z, v.y) >> shift),
-                   (uint)(upsample(v.w, v.z) >> shift), (uint)(upsample(last, v.w) >> shift));
-}
-#else
-static inline uint4 load_eight(const __global ushort* from) { return as_uint4(vload8(0, from)); }
-#endif
-#endif
-
-// Eight neighbours; of `depth` along k only the first count, zeros stand for the others. Lines beyond the last repeat
-// it.
-static inline uint4 fetch_group(const __global uchar* matrix, OFFSET far, slab_source s, int line, int k, int depth)
-{
-#if ALIGNED
-    const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
-    const __global uint4* const at = (const __global uint4*)(matrix + (far + (first * s.line_step + k * s.k_step)));
-    return depth == SLAB_K || k < depth ? *at : (uint4)0;
-#elif NEIGHBOURS
-    const OFFSET first = min((OFFSET)line, s.along_k ? s.last : s.last / 8 * 8);
-    const OFFSET at = far + (first * s.line_step + min(k, depth - 1) * s.k_step);
-    const uint4 v = load_eight((const __global ushort*)(matrix + at));
-    if (depth == SLAB_K || !s.along_k)
-        return k < depth ? v : (uint4)0;
-    return v & as_uint4((short8)(0, 1, 2, 3, 4, 5, 6, 7) < (short8)(depth - k));   // vectors compare to all bits
-#else
-    uint words[4];
-    UNROLL for (int e = 0; e < 8; ++e) {
-        const int at_k = s.along_k ? k + e : k;
-        const OFFSET at = min((OFFSET)(s.along_k ? line : line + e), s.last) * s.line_step + at_k * s.k_step + far;
-        const uint bits = at_k < depth ? *(const __global ushort*)(matrix + at) : (ushort)0;
-        words[e / 2] = e % 2 ? words[e / 2] | bits << 16 : bits;
-    }
-    return (uint4)(words[0], words[1], words[2], words[3]);
-#endif
-}
-
-#define FETCH_SLAB(values, count, matrix, far, s, line, k, depth)                                                     \
-    UNROLL for (int load = 0; load < count; ++load)                                                                   \
-        values[load] = fetch_group((const __global uchar*)matrix, far, s, line + LINES_ON(load, s.along_k),           \
-                                   k + DEPTH_ON(load, s.along_k, s.lines) + (s.along_k ? 0 : load % 2), depth);
-
-#define PLACE_SLAB(which, slab, values, count, along_k, lines)                                                        \
-    UNROLL for (int load = 0; load < count; load += along_k ? 1 : 2)                                                  \
-    {                                                                                                                 \
-        __local uint* to =                                                                                            \
-            (slab) + which##_place(along_k, lines, LINES_ON(load, along_k), DEPTH_ON(load, along_k, lines));          \
-        if (along_k)                                                                                                  \
-            place_##which##_along_k(to, values[load]);                                                                \
-        else                                                                                                          \
-            place_##which##_along_lines(to, lines, values[load], values[load + 1]);                                   \
-    }
+#include "kernels/gemm/matrix_slabs.cl"
 
 static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N], const __local uint* slabs,
                                   int a_begin, int b_begin)
@@ -222,17 +130,33 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 #else
 #define DECLARE_SUB_GROUP const sub_group g = {item % LANES, slabs};
 #endif
+// Sums that stay in their registers from the first product on, where they fill them.
+#if defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N > 12 && FOUND_SLABS
+#define HOLD_SUMS                                                                                                     \
+    UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                                      \
+        UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                  \
+            MIGHT_CHANGE(sums[i][j])
+#else
+#define HOLD_SUMS
+#endif
+// Which sub-group: addresses of blocks are then the same in all lanes for the compiler, too.
+#ifdef ENGINE_DPAS16
+#define TEAM UNIFORM(item / LANES)
+#else
+#define TEAM item / LANES
+#endif
 #define BEGIN_MATRIX_TILE                                                                                             \
     __local uint4 memory[(LOCAL_WORDS + 3) / 4];                                                                      \
     __local uint* slabs = (__local uint*)memory;                                                                      \
     const uint item = get_local_id(0);                                                                                \
-    const int team = item / LANES;                                                                                    \
+    const int team = TEAM;                                                                                            \
     DECLARE_SUB_GROUP                                                                                                 \
     const int row = team / SUB_GROUPS_N * ROWS, column = team % SUB_GROUPS_N * COLUMNS;                               \
     fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N];                                                                     \
     UNROLL for (int i = 0; i < FRAGMENTS_M; ++i)                                                                      \
         UNROLL for (int j = 0; j < FRAGMENTS_N; ++j)                                                                  \
-            sums[i][j] = (fragment_sums)0;
+            sums[i][j] = (fragment_sums)0;                                                                            \
+    HOLD_SUMS
 
 #if !BLOCKS
 // Where in a slab this work-item's first groups lie.
@@ -252,8 +176,10 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
         now = A_SLAB + B_SLAB - now;                                                                                  \
     }
 #ifndef SLABS_IN_PAIRS   // two slabs in a step of the loop, whose places in local memory are constants then
-// Intel's registers sums and fragments fill, those of gfx11 in the large tile, whose lanes hold operands twice.
-#if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8) || (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N > 12)
+// Intel's registers sums and fragments fill, and those of gfx11, whose lanes hold operands twice, in the large tile
+// where distances are added in the loop as well.
+#if defined(ENGINE_DPAS16) || defined(ENGINE_DPAS8) ||                                                                \
+    (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N > 12 && !POINTERS_MOVE)
 #define SLABS_IN_PAIRS 0
 #else
 #define SLABS_IN_PAIRS 1

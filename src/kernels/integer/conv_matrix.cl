@@ -70,7 +70,7 @@ void conv_matrix(const __global uchar* restrict x, ulong x_offset, const __globa
     barrier(CLK_LOCAL_MEM_FENCE);
     byte_place places[A_LOADS];
     UNROLL for (int load = 0; load < A_LOADS; ++load)
-        places[load] = found[a_line + LINES_ON(load, 1)];
+        places[load] = found[a_line + LINES_ON(load, 1, BLOCK_M)];
     barrier(CLK_LOCAL_MEM_FENCE);
     OFFSET weights_far = 4 * ((OFFSET)weights_offset + (OFFSET)channel0 * words);
     int k = 0;
@@ -93,7 +93,7 @@ void conv_matrix(const __global uchar* restrict x, ulong x_offset, const __globa
         row_sums[line] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     UNROLL for (int load = 0; load < A_LOADS; ++load)
-        atomic_add(&row_sums[a_line + LINES_ON(load, 1)], own_sums[load]);
+        atomic_add(&row_sums[a_line + LINES_ON(load, 1, BLOCK_M)], own_sums[load]);
 #define ROW_SUM(i) row_sums[i]
 #else
 #define ROW_SUM(i) 0
