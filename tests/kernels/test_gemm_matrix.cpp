@@ -60,6 +60,10 @@ TEST_P(GemmMatrix, EveryTransposition)
     check(one, {2, 72, 72, 40}, columns, columns, rows, DataType::float16, 1, 0);
     check(one, {1, 70, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::bfloat16, 1, 0);
     check(one, {1, 60, 83, 37}, Order::rows, Order::columns, Order::rows, DataType::float16, 1, 0);
+    if (one.choice.engine == MatrixEngine::dpas8) {   // whose sums leave along rows of C, where D is read as well
+        check(one, {2, 72, 76, 40}, rows, rows, Order::rows_of_fours, DataType::float16, 2, 1);
+        check(one, {1, 70, 83, 37}, Order::rows, Order::rows, Order::rows, DataType::bfloat16, -3, 2);
+    }
     if (one.choice.engine == MatrixEngine::mma || one.choice.engine == MatrixEngine::dpas16) {
         check(one, {1, 40, 24, 600}, rows, columns, Order::rows, DataType::float16, 2, 1);
         check(one, {1, 20, 70, 40}, Order::spread, Order::columns, Order::columns, DataType::float16, -3, 2);

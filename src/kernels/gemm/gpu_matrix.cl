@@ -10,7 +10,8 @@
 //   -DWARPGROUPS=0|1                   1: blocks of warpgroup_stages.cl
 // Some compilers would spill sums.
 #if (defined(ENGINE_MMA) && (PARTIAL || (A_ALONG_K && B_ALONG_K && FRAGMENTS_M * FRAGMENTS_N == 16))) ||              \
-    (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N == 12 && SUB_GROUPS_N > 1 && A_ALONG_K != B_ALONG_K)
+    (defined(ENGINE_WMMA) && FRAGMENTS_M * FRAGMENTS_N == 12 &&                                                       \
+     (SUB_GROUPS_N > 1 ? A_ALONG_K != B_ALONG_K : SUB_GROUPS_M == 2 && A_ALONG_K))
 #define SLABS_IN_PAIRS 0
 #endif
 #if defined(ENGINE_WMMA) || defined(ENGINE_WMMA12) || defined(ENGINE_MFMA)
@@ -21,6 +22,12 @@
 #include "kernels/gemm/matrix_tiles.cl"
 #if BLOCKS
 #include "kernels/gemm/fragments_blocks.cl"
+// The same in all lanes for the compiler, too, which would spill sums for it where A lies along k.
+#if A_ALONG_K
+#define PREFETCHING_TEAM team
+#else
+#define PREFETCHING_TEAM UNIFORM(team)
+#endif
 #endif
 #if STAGES
 #include "kernels/gemm/copied_slabs.cl"   // a file is included where it is named first
@@ -128,7 +135,7 @@ void multiply(const __global ushort* restrict a, ulong a_offset, const __global 
 #else
     const surface from_b = {b + b_offset + batch * p.b.batch, ((int)p.n + 7 & ~7) * 2, (int)p.k, (int)p.b.row * 2};
 #endif
-    const prefetched ahead = prefetched_by(team, from_a, from_b, (int)i0, (int)j0);
+    const prefetched ahead = prefetched_by(PREFETCHING_TEAM, from_a, from_b, (int)i0, (int)j0);
     for (int k = (int)k_begin; k < (int)k_end; k += BLOCK_K) {
         PREFETCH(ahead.from, ahead.along_x ? k + PREFETCHED : ahead.x, ahead.along_x ? ahead.y : k + PREFETCHED);
         multiply_blocks(g, sums, from_a, from_b, (int)i0 + row, (int)j0 + column, k);

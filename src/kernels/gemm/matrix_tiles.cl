@@ -139,17 +139,11 @@ static inline void multiply_slabs(sub_group g, fragment_sums sums[FRAGMENTS_M][F
 #else
 #define HOLD_SUMS
 #endif
-// Which sub-group: addresses of blocks are then the same in all lanes for the compiler, too.
-#ifdef ENGINE_DPAS16
-#define TEAM UNIFORM(item / LANES)
-#else
-#define TEAM item / LANES
-#endif
 #define BEGIN_MATRIX_TILE                                                                                             \
     __local uint4 memory[(LOCAL_WORDS + 3) / 4];                                                                      \
     __local uint* slabs = (__local uint*)memory;                                                                      \
     const uint item = get_local_id(0);                                                                                \
-    const int team = TEAM;                                                                                            \
+    const int team = item / LANES;                                                                                    \
     DECLARE_SUB_GROUP                                                                                                 \
     const int row = team / SUB_GROUPS_N * ROWS, column = team % SUB_GROUPS_N * COLUMNS;                               \
     fragment_sums sums[FRAGMENTS_M][FRAGMENTS_N];                                                                     \
