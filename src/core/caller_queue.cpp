@@ -143,11 +143,12 @@ Placement::Placement(Queue& queue, LaunchCost& cost, const Range& range, ByCalle
             environment_.emplace();
             started_ = Clock::now();
         } else {
-            followed_ = may_run == ByCaller::if_short;
+            followed_ = may_run == ByCaller::if_short && caller->often_not_free();
             commands_ = QueueAccess::commands(queue);
         }
-    } else if (!cost.measured()) {
-        measured_ = worth_a_look(cost.passed++);
+    } else {
+        caller->end_of_row();
+        measured_ = !cost.measured() && worth_a_look(cost.passed++);
     }
 }
 

@@ -8,6 +8,7 @@
 // How long a kernel takes is learned from its launches, the first of them by an event.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,10 @@ public:
     cl_command_queue handle() const { return handle_(); }
     // Whether all that was enqueued in the queue itself is known to be done.
     bool free(Queue& queue);
+    // Between long launches short ones are not worth the event that says when they could run here again. Whether there
+    // were several in a row that could not, this one with them; ended by a long one.
+    bool often_not_free() { return short_in_a_row_.fetch_add(1, std::memory_order_relaxed) >= 3; }
+    void end_of_row() { short_in_a_row_.store(0, std::memory_order_relaxed); }
     // The event of the command that makes it `commands` of the queue: asked by `free` as long as no other follows.
     void follow(cl_event event, std::uint64_t commands);
 
@@ -41,6 +46,7 @@ private:
     std::mutex mutex_;
     cl::Event last_;
     std::uint64_t last_commands_ = 0;
+    std::atomic<unsigned> short_in_a_row_{0};
 };
 
 // Microseconds that a launch is expected to take.
