@@ -16,7 +16,7 @@ namespace {
 #endif
 
 // What handing a launch over takes in a sequence of launches until it is done.
-constexpr float handing_over_us = 6;
+constexpr float handing_over_us = 4;
 // What a launch takes beside its kernel: on the calling thread, and of the time between the driver's begin and end.
 constexpr float enqueue_us = 1, driver_us = 2.5F;
 // What it takes of the thread that launches, which does something else after that while the driver's threads work.

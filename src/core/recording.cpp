@@ -91,8 +91,8 @@ struct Recording::State {
     // it then, so only where that is short.
     bool caller_is_sooner()
     {
-        constexpr float longest_us = 250;
-        detail::ExpectedTime all;
+        constexpr float longest_us = 250, waking_us = 6;
+        detail::ExpectedTime all{0, waking_us};
         for (Command& command : commands) {
             auto* const kernel = std::get_if<KernelCommand>(&command);
             const auto one =
