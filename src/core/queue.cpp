@@ -328,8 +328,8 @@ void Queue::finish()
 
 void Queue::finish_commands()
 {
-    if (caller_ && nothing_enqueued() && !errors_expected_.load(std::memory_order_relaxed))
-        return;
+    if (caller_ && nothing_enqueued())
+        return read_errors_ahead();
     const detail::KernelFloatEnvironment environment;
     detail::settle_barriers();
     read_errors_ahead();

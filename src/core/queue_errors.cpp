@@ -10,6 +10,7 @@
 
 #include <clprim/context.hpp>
 #include <clprim/error_hook.hpp>
+#include <core/caller_queue.hpp>
 #include <core/event_bridge.hpp>
 
 namespace clprim {
@@ -50,10 +51,12 @@ BufferArgument Queue::error_buffer()
 void Queue::clear_error_words()
 {
     const cl_int zero = 0;
-    check_opencl(clEnqueueFillBuffer(handle_(), error_buffer_(), &zero, sizeof zero, 0, sizeof error_words_, 0, nullptr,
-                                     nullptr),
+    const detail::TransferPlace place(*this, sizeof error_words_);
+    check_opencl(clEnqueueFillBuffer(place.queue(), error_buffer_(), &zero, sizeof zero, 0, sizeof error_words_, 0,
+                                     nullptr, nullptr),
                  "clEnqueueFillBuffer");
-    count_command();
+    if (!place.by_caller())
+        count_command();
 }
 
 cl_int Queue::error_code(std::string_view operator_name)
@@ -73,8 +76,9 @@ void Queue::read_errors_ahead()
     if (!errors_expected_.load(std::memory_order_relaxed))
         return;
     std::lock_guard lock(error_mutex_);
-    check_opencl(clEnqueueReadBuffer(handle_(), error_buffer_(), CL_FALSE, 0, sizeof error_words_, error_words_.data(),
-                                     0, nullptr, nullptr),
+    const detail::TransferPlace place(*this, sizeof error_words_);
+    check_opencl(clEnqueueReadBuffer(place.queue(), error_buffer_(), place.by_caller(), 0, sizeof error_words_,
+                                     error_words_.data(), 0, nullptr, nullptr),
                  "clEnqueueReadBuffer", "error words");
 }
 
