@@ -3,6 +3,7 @@
 #include <clprim/memory_history.hpp>
 #include <core/blocking.hpp>
 #include <core/event_bridge.hpp>
+#include <core/float_environment.hpp>
 
 namespace clprim {
 namespace {
@@ -46,6 +47,7 @@ void Event::wait() const
     detail::count_blocking_call();
     detail::settle_barriers();
     const cl_event event = handle_();
+    const detail::KernelFloatEnvironment environment;   // this thread may run kernels meanwhile
     check_opencl(clWaitForEvents(1, &event), "clWaitForEvents");
 }
 

@@ -126,12 +126,12 @@ private:
 
     PinnedBlock* make(std::size_t size)
     {
-        clprim::Queue& queue = current_queue(current_device());
+        clprim::Context& context = current_queue(current_device()).context();
         auto block = std::make_unique<PinnedBlock>();
         block->size = size;
-        block->queue = queue.handle();
+        block->queue = mapping_queue(context);
         try {
-            block->buffer = cl::Buffer(queue.context().handle(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
+            block->buffer = cl::Buffer(context.handle(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
             block->address = block->queue.enqueueMapBuffer(block->buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size);
         }
         catch (const cl::Error& error) {
@@ -143,6 +143,15 @@ private:
         stats_.allocations.increase(1);
         stats_.allocated_bytes.increase(static_cast<std::int64_t>(size));
         return result;
+    }
+
+    // Mapping waits for what is in its queue, and a queue of the library's that it is asked of counts as lent.
+    const cl::CommandQueue& mapping_queue(clprim::Context& context)
+    {
+        cl::CommandQueue& queue = mapping_queues_[&context];
+        if (!queue())
+            queue = clprim::Queue(context, -1, false).handle();
+        return queue;
     }
 
     void destroy(PinnedBlock& block)
@@ -166,6 +175,7 @@ private:
     at::HostStats stats_;
     std::map<const void*, std::unique_ptr<PinnedBlock>> blocks_;   // all, by address
     std::multimap<std::size_t, PinnedBlock*> free_;                // by size
+    std::map<const clprim::Context*, cl::CommandQueue> mapping_queues_;
 };
 
 // Never destroyed: storages may outlive static objects.
